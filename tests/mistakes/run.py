@@ -9,11 +9,12 @@ import sys
 from tests.mistakes.across_parts import ACROSS_PARTS
 from tests.mistakes.first_weeks import FIRST_WEEKS
 from tests.mistakes.keras_and_data import KERAS_AND_DATA
+from tests.mistakes.less_used import LESS_USED
 from tests.mistakes.mistakes import MISTAKES
 from tests.mistakes.next_steps import NEXT_STEPS
 from tests.mistakes.rarer import RARER
 
-ALL = [*MISTAKES, *RARER, *KERAS_AND_DATA, *ACROSS_PARTS, *FIRST_WEEKS, *NEXT_STEPS]
+ALL = [*MISTAKES, *RARER, *KERAS_AND_DATA, *ACROSS_PARTS, *FIRST_WEEKS, *NEXT_STEPS, *LESS_USED]
 
 
 def outcome(mistake, tf):

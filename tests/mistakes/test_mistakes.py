@@ -93,12 +93,20 @@ WORDS = {
     "session_given_its_options_first": ["Session(config=config)"],
     "layer_with_several_outputs_in_a_sequential": ["single output", "functional API"],
     "batch_size_with_a_fraction": ["`batch_size`", "2.5"],
+    "text_vectorization_of_a_matrix": ["last shape dimension must be 1", "(2, 2)"],
+    "center_crop_larger_than_the_image_of_rank_two": ["CenterCrop", "(4, 4)"],
+    "csv_logger_into_a_missing_folder": ["/no/such/folder/log.csv"],
+    "sparse_placeholder_fed_an_array": ["SparseTensorValue", "dense_shape"],
+    "softmax_layer_over_a_missing_axis": ["layer 'softmax' (type Softmax)", "shape=(2, 3)"],
+    "layer_that_raises_in_its_call": ["undefined_bias", "layer 'faulty' (type Faulty)", "x=tf.Tensor(shape=(None, 3)"],
+    "variance_scaling_with_an_unknown_mode": ["'fan_both'", "fan_avg"],
+    "piecewise_with_equal_lengths": ["2 boundaries", "2 values"],
     "train_step_that_returns_nothing": ["Model.train_step", "None"],
 }
 
 
 def test_the_types_of_all_are_recorded():
-    assert len(ALL) >= 425 and list(TYPES) == [m.__name__ for m in ALL]
+    assert len(ALL) >= 550 and list(TYPES) == [m.__name__ for m in ALL]
 
 
 def test_the_page_shows_what_these_tests_run():

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -252,10 +253,20 @@ def _no_dense(value: Any, dtype: Any = None, name: Any = None, as_ref: bool = Fa
 
 
 register_tensor_conversion_function(SparseTensor, _no_dense, 10)
+
+
+def _fed(sp: SparseTensor, value: Any) -> list[tuple[Any, Any]]:
+    """The parts of a sparse placeholder with the values that are fed for them."""
+    if not isinstance(value, (tuple, list)) or len(value) != 3:
+        raise ValueError(f"Cannot feed {reprlib.repr(value)} for the sparse tensor {sp}: feed a "
+                         "tf.compat.v1.SparseTensorValue, or a tuple (indices, values, dense_shape).")
+    return list(zip((sp.indices, sp.values, sp.dense_shape), value, strict=True))
+
+
 register_session_run_conversion_functions(
     SparseTensor,
     lambda sp: ([sp.indices, sp.values, sp.dense_shape], lambda v: SparseTensorValue(*v)),
-    lambda sp, value: [(sp.indices, value[0]), (sp.values, value[1]), (sp.dense_shape, value[2])],
+    _fed,
     lambda sp: [sp.indices, sp.values, sp.dense_shape])
 
 

@@ -152,9 +152,9 @@ class Process:
     """A process on a core: it does one thing at a time, as Python's lock has it. Each message, and whatever follows from it
     until something has to be waited for, is a turn of the thread that receives it.
 
-    When the process gets its core after others, what they have replaced in the caches costs `cold` times the time for which they
-    have worked there, on average: it depends on the addresses. A turn for which an idle core has to be woken costs `idle` seconds more. A copy
-    takes `slower` times as long while another core works, `slower_alone` times else."""
+    When the process gets its core after others, what they have replaced in the caches costs `cold` times the time for which
+    they have worked there, on average: it depends on the addresses. A turn for which an idle core has to be woken costs `idle`
+    seconds more. A copy takes `slower` times as long while another core works, `slower_alone` times else."""
 
     __slots__ = ("slower", "slower_alone", "busy", "others", "refills", "wakes", "copied", "_cores", "_core", "_cold", "_idle",
                  "_copies", "_left", "_turns", "_now")

@@ -131,7 +131,8 @@ def bucket_by_sequence_length(element_length_func: Callable, bucket_boundaries: 
     >>> ds.apply(tf.data.experimental.bucket_by_sequence_length(lambda x: tf.shape(x)[0], [10, 20], [32, 16, 8]))
     """
     if len(bucket_batch_sizes) != len(bucket_boundaries) + 1:
-        raise ValueError("len(bucket_batch_sizes) must equal len(bucket_boundaries) + 1")
+        raise ValueError("len(bucket_batch_sizes) must equal len(bucket_boundaries) + 1, but they have "
+                         f"{len(bucket_batch_sizes)} and {len(bucket_boundaries)} elements.")
     sizes = np.array(bucket_batch_sizes, np.int64)
     low = np.array([np.iinfo(np.int32).min, *bucket_boundaries], np.int32)
     high = np.array([*bucket_boundaries, np.iinfo(np.int32).max], np.int32)

@@ -5,6 +5,7 @@ follows from row_splits and is kept when it was given.
 """
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -533,6 +534,9 @@ def _fetch(rt: RaggedTensor) -> tuple:
 
 
 def _feed(rt: RaggedTensor, value: Any) -> list:
+    if not hasattr(value, "nested_row_splits"):
+        raise TypeError(f"Cannot feed {reprlib.repr(value)} for the ragged tensor {rt}: feed a RaggedTensorValue, as "
+                        "tf.compat.v1.ragged.constant_value returns.")
     return list(zip([rt.flat_values, *rt.nested_row_splits], [value.flat_values, *value.nested_row_splits], strict=True))
 
 

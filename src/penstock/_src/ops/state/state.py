@@ -24,7 +24,8 @@ from penstock._src.ops import rules
 from penstock._src.ops.registry import get, op
 
 Value = torch.Tensor | np.ndarray
-_FIRST = " (run tf.global_variables_initializer(), or restore a checkpoint, first)"
+_FIRST = (" (run tf.global_variables_initializer(), for metrics tf.local_variables_initializer(), or restore a checkpoint, "
+          "first)")
 
 
 def _stand_ins() -> Any:

@@ -373,7 +373,7 @@ class VarianceScaling(Initializer):
         if scale <= 0.:
             raise ValueError("`scale` must be positive float.")
         if mode not in ("fan_in", "fan_out", "fan_avg"):
-            raise ValueError("Invalid `mode` argument:", mode)
+            raise ValueError(f"Invalid `mode` argument: {mode!r}. Use 'fan_in', 'fan_out' or 'fan_avg'.")
         distribution = distribution.lower()
         if distribution not in ("normal", "uniform", "truncated_normal", "untruncated_normal"):
             raise ValueError("Invalid `distribution` argument:", distribution)
@@ -497,7 +497,8 @@ class Orthogonal(Initializer):
 
     def _make(self, shape: Any, dtype: Any, full_shape: Any) -> Any:
         if len(shape) < 2:
-            raise ValueError("The tensor to initialize must be at least two-dimensional")
+            raise ValueError("The tensor to initialize must be at least two-dimensional. Received: "
+                             f"shape={tuple(shape)} of rank {len(shape)}.")
         rows, columns = math.prod(int(d) for d in shape[:-1]), int(shape[-1])
         q = orthogonal_from(self._draw("random_normal", [max(rows, columns), min(rows, columns)], 0., 1., dtype))
         if rows < columns:
@@ -541,7 +542,8 @@ class Identity(Initializer):
 
     def _make(self, shape: Any, dtype: Any, full_shape: Any) -> Any:
         if len(shape) != 2:
-            raise ValueError("Identity matrix initializer can only be used for 2D matrices.")
+            raise ValueError("Identity matrix initializer can only be used for 2D matrices. Received: "
+                             f"shape={tuple(shape)} of rank {len(shape)}.")
         rows, columns = (int(d) for d in shape)
         return constant(np.eye(rows, columns) * self.gain, dtype)
 

@@ -130,7 +130,8 @@ class PiecewiseConstantDecay(LearningRateSchedule):
 
     def __init__(self, boundaries: Any, values: Any, name: str | None = None):
         if len(boundaries) != len(values) - 1:
-            raise ValueError("The length of boundaries should be 1 less than the length of values")
+            raise ValueError("The length of boundaries should be 1 less than the length of values: there are "
+                             f"{len(boundaries)} boundaries and {len(values)} values.")
         self.boundaries, self.values, self.name = boundaries, values, name
 
     def check(self, x: Any) -> None:

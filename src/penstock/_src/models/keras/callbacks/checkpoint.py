@@ -51,7 +51,7 @@ class ModelCheckpoint(Callback):
         if kwargs:
             raise TypeError(f"Invalid arguments: {list(kwargs)}")
         if save_freq != "epoch" and not isinstance(save_freq, int):
-            raise ValueError(f"Unrecognized save_freq: {save_freq}")
+            raise ValueError(f"Unrecognized save_freq: {save_freq}. Expected are \"epoch\" or a number of batches.")
         self.monitor_op, self.best = comparison(monitor, mode, "ModelCheckpoint")
         self.best = self.best if threshold is None else threshold
         self.epochs_since_last_save = self._batches_since_last_save = 0

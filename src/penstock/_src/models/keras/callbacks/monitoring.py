@@ -131,7 +131,7 @@ class ReduceLROnPlateau(Callback):
                  min_delta: float = 1e-4, cooldown: int = 0, min_lr: float = 0, **kwargs: Any):
         super().__init__()
         if factor >= 1.0:
-            raise ValueError("ReduceLROnPlateau does not support a factor >= 1.0.")
+            raise ValueError(f"ReduceLROnPlateau does not support a factor >= 1.0. Got {factor}")
         if "epsilon" in kwargs:
             min_delta = kwargs.pop("epsilon")
             logging.warning("`epsilon` argument is deprecated and will be removed, use `min_delta` instead.")

@@ -4,11 +4,13 @@ from __future__ import annotations
 import collections
 import csv
 import json
+import os
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from penstock._src.base import errors
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.models.keras.callbacks.base import Callback
@@ -36,11 +38,14 @@ class CSVLogger(Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Opens the file."""
-        import os
-        if self.append and os.path.exists(self.filename):
-            with open(self.filename, newline="") as f:
+        name = os.fspath(self.filename)
+        if self.append and os.path.exists(name):
+            with open(name, newline="") as f:
                 self.append_header = not bool(len(f.readline()))
-        self.csv_file = open(self.filename, "a" if self.append else "w", newline="")  # noqa: SIM115  (until on_train_end)
+        try:
+            self.csv_file = open(name, "a" if self.append else "w", newline="")  # noqa: SIM115  (until on_train_end)
+        except FileNotFoundError as e:
+            raise errors.NotFoundError(None, None, f"{name}; {e.strerror}: the folder of the CSV file must exist.") from None
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Writes a line."""

@@ -37,6 +37,7 @@ from penstock._src.models.keras.engine.call_context import (
     is_registered,
     is_symbolic,
 )
+from penstock._src.models.keras.engine.call_errors import name_layer
 from penstock._src.models.keras.engine.connectivity import Connected
 from penstock._src.models.keras.engine.input_spec import InputSpec, assert_input_compatibility
 from penstock._src.models.keras.engine.layer_losses import Losing, PerThread
@@ -278,8 +279,7 @@ class Layer(Connected, Losing, Weighted):
                     assert_input_compatibility(self._input_spec, inputs, self.name)
                 with name_scope(self._scope_of_call()):
                     self._maybe_build(inputs)
-                    with mixed_precision.casting_to(self._compute_dtype):
-                        outputs = self._call_function()(self._maybe_cast_inputs(inputs), *args, **kwargs)
+                    outputs = self._run_call(inputs, args, kwargs)
                     self._finish(inputs, outputs, masks)
                 if hasattr(self, "_set_inputs") and not self.inputs:          # type: ignore[attr-defined]
                     self._set_inputs(inputs, outputs, args, kwargs)
@@ -367,14 +367,22 @@ class Layer(Connected, Losing, Weighted):
                 return context.traced_as(self.call)
         return self.call
 
+    def _run_call(self, inputs: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """What `call` returns; an error names the layer."""
+        try:
+            with mixed_precision.casting_to(self._compute_dtype):
+                return self._call_function()(self._maybe_cast_inputs(inputs), *args, **kwargs)
+        except Exception as e:
+            name_layer(e, self, inputs, args, kwargs)
+            raise
+
     def _symbolic(self, inputs: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Calls the layer on symbolic tensors."""
         if self.dynamic:
             outputs = self._dynamic_placeholders(inputs)
         else:
             try:
-                with mixed_precision.casting_to(self._compute_dtype):
-                    outputs = self._call_function()(self._maybe_cast_inputs(inputs), *args, **kwargs)
+                outputs = self._run_call(inputs, args, kwargs)
             except TypeError as e:
                 if type(e).__name__ != "OperatorNotAllowedInGraphError" and "as a Python `bool` is not allowed" not in str(e):
                     raise

@@ -81,7 +81,7 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
 
 def _in_top(y_pred: Any, classes: Any, k: int) -> Any:
     """Whether the classes are among the k best; for any number of leading dimensions."""
-    if y_pred.shape.ndims is None or y_pred.shape.ndims == 2:
+    if y_pred.shape.ndims in (None, 0, 1, 2):        # in_top_k rejects all but matrices
         return tf.cast(tf.math.in_top_k(classes, y_pred, k), K.floatx())
     rows = tf.reshape(y_pred, [-1, tf.shape(y_pred)[-1]])
     found = tf.math.in_top_k(tf.reshape(classes, [-1]), rows, k)

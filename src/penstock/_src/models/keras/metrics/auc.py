@@ -69,7 +69,7 @@ class AUC(_FourCounts):
         self_curve = _chosen(AUCCurve, curve, "AUC curve")
         self_method = _chosen(AUCSummationMethod, summation_method, "AUC summation method")
         if thresholds is None and num_thresholds <= 1:
-            raise ValueError("`num_thresholds` must be > 1.")
+            raise ValueError(f"`num_thresholds` must be an integer > 1. Received: num_thresholds={num_thresholds}")
         wrong = [t for t in thresholds or () if not 0 <= t <= 1]
         if wrong:
             raise ValueError(f"Threshold values must be in [0, 1]. Invalid values: {wrong}")

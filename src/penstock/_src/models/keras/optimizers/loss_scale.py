@@ -134,6 +134,9 @@ class LossScaleOptimizer(LossScaleOptimizerV1):
 
     def __init__(self, inner_optimizer: Any, dynamic: bool = True, initial_scale: float | None = None,
                  dynamic_growth_steps: int | None = None):
+        if not isinstance(inner_optimizer, Optimizer):
+            raise TypeError("\"inner_optimizer\" must be an instance of `tf.keras.optimizers.Optimizer`, but got: "
+                            f"{inner_optimizer}.")
         if isinstance(dynamic, LossScale):
             scale: Any = dynamic
         elif dynamic:

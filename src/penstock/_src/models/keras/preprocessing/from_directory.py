@@ -161,8 +161,8 @@ def timeseries_dataset_from_array(data: Any, targets: Any, sequence_length: int,
         raise ValueError(f"`start_index` and `end_index` must be within the data: {first}, {last}, of {len(data)}")
     for name, value in (("sequence_length", sequence_length), ("sampling_rate", sampling_rate),
                         ("sequence_stride", sequence_stride)):
-        if not 0 < value <= len(data):
-            raise ValueError(f"`{name}` must be higher than 0 and lower than the length of the data. Received: {value}")
+        if value <= 0:
+            raise ValueError(f"`{name}` must be higher than 0. Received: {value}")
     number = last - first - (sequence_length - 1) * sampling_rate
     if targets is not None:
         number = min(number, len(targets))

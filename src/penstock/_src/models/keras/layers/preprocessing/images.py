@@ -29,6 +29,10 @@ class ImageLayer(PreprocessingLayer):
         super().__init__(**kwargs)
 
     def _images(self, inputs: Any) -> Any:
+        rank = getattr(inputs, "shape", tf.TensorShape(None)).rank
+        if rank is not None and rank < 3:
+            raise tf.errors.InvalidArgumentError(None, None, "Images must be [..., height, width, channels], but the input of "
+                                                 f"{type(self).__name__} has shape {inputs.shape}.")
         return tf.cast(inputs, self._compute_dtype or K.floatx())
 
 

@@ -112,6 +112,10 @@ class TextVectorization(PreprocessingLayer):
             if self.standardize in ("lower_and_strip_punctuation", "strip_punctuation"):
                 text = tf.strings.regex_replace(text, _PUNCTUATION, "")
         if self.split is not None and len(text.shape) > 1:
+            if text.shape[-1] not in (None, 1):
+                raise ValueError("When using `TextVectorization` to tokenize strings, the input rank must be 1 or the last "
+                                 f"shape dimension must be 1: one text per row. Received: inputs.shape={text.shape} with "
+                                 f"rank={len(text.shape)}")
             text = tf.squeeze(text, axis=-1)
         if callable(self.split):
             text = self.split(text)
