@@ -3,11 +3,14 @@ import threading
 
 import numpy as np
 import pytest
+import torch
 
 import penstock.compat.v1 as tf
 from penstock._src.base import errors
 from penstock._src.step.compile import recorded
 from penstock._src.step.compile.recorded import Recorded
+from penstock._src.step.compile.recorder import Recorder, Traced
+from penstock._src.step.compile.script import script
 
 
 @pytest.fixture(autouse=True)
@@ -341,3 +344,18 @@ def test_reads_of_what_a_step_has_assigned():
     np.testing.assert_allclose(m.numpy(), want_m, rtol=1e-4, atol=1e-5)
     found[0][:] = 0                                           # what was returned is not the variable's memory
     np.testing.assert_allclose(m.numpy(), want_m, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch was built without oneDNN")
+@pytest.mark.parametrize("call", [
+    lambda a, b: torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], ""),
+    lambda a, b: torch.ops.mkldnn._linear_pointwise(a, b, None, "hardtanh", [-1.0, 1.5], ""),
+    lambda a, b: torch.ops.aten._unsafe_index(a, [None, torch.ops.aten.argsort(a)[0]])], ids=["empty", "numbers", "none"])
+def test_lists_whose_elements_may_be_missing_are_part_of_scripts(call):
+    a, b = torch.randn(5, 4), torch.randn(6, 4)
+    given = [Traced(a), Traced(b)]
+    recorder = Recorder()
+    with recorder:
+        made = call(*given)
+    found, _ = script(recorder.items, {id(t): name for t, name in zip(given, "ab", strict=True)}, [made])([a, b])
+    torch.testing.assert_close(found, call(a, b))

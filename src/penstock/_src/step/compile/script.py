@@ -124,8 +124,8 @@ class Text:
             return "%" + self.names[id(value)]
         if isinstance(value, (list, tuple)):
             items = [self._argument(v, _element(kind)) for v in value]
-            element = "Tensor?" if any(v is None for v in value) else _element(kind)
-            return self._line(f"{element}[]", f"prim::ListConstruct({', '.join(items)})")
+            optional = "?" if kind.removeprefix("Optional[").startswith("List[Optional[") else ""
+            return self._line(f"{_element(kind)}{optional}[]", f"prim::ListConstruct({', '.join(items)})")
         if isinstance(value, float) and not math.isfinite(value):
             return self._not_finite(value)
         return "%" + self._constant(*_literal(value, kind))
