@@ -38,6 +38,44 @@ def test_estimators_of_the_package_that_held_them():
     assert callable(head._regression_head)
 
 
+def test_folders_that_hold_modules_of_ours_have_their_own_names():
+    from tensorflow.contrib.learn.python import learn
+    from tensorflow.contrib.learn.python.learn import LinearRegressor
+
+    import penstock.compat.v1 as tf
+    assert LinearRegressor is learn.LinearRegressor is tf.contrib.learn.LinearRegressor
+
+
+@pytest.mark.parametrize("module, name", [("summary.summary", "scalar"), ("predictor.predictor_factories", "from_saved_model"),
+                                          ("graph_editor.select", "get_backward_walk_ops"),
+                                          ("session_bundle.exporter", "Exporter")])
+def test_modules_beside_the_folder_python(module, name):
+    found = importlib.import_module(f"tensorflow.contrib.{module}")
+    package = importlib.import_module(f"tensorflow.contrib.{module.partition('.')[0]}")
+    assert callable(getattr(found, name))
+    assert getattr(package, name, getattr(found, name)) is getattr(found, name)
+
+
+def test_modules_of_ops_hold_those_that_they_import():
+    from tensorflow.python.ops import rnn_cell_impl
+    from tensorflow.python.ops.rnn import rnn_cell_impl as imported
+    assert imported is rnn_cell_impl and callable(imported._Linear)
+
+
+def test_events_of_the_c_library(tmp_path):
+    from tensorflow.core.util import event_pb2
+    from tensorflow.python import pywrap_tensorflow
+
+    import penstock.compat.v1 as tf
+    writer = pywrap_tensorflow.EventsWriter(str(tmp_path / "events").encode())
+    summary = tf.Summary(value=[tf.Summary.Value(tag="loss", simple_value=0.5)])
+    writer.WriteEvent(event_pb2.Event(wall_time=1.0, step=3, summary=summary))
+    assert writer.Flush() and writer.Close()
+    first, second = tf.train.summary_iterator(writer_path := next(str(p) for p in tmp_path.iterdir()))
+    assert ".out.tfevents." in writer_path and first.file_version == "brain.Event:2"
+    assert (second.step, second.summary.value[0].tag, second.summary.value[0].simple_value) == (3, "loss", 0.5)
+
+
 def test_module_that_is_called_as_its_function():
     from tensorflow.contrib.sparsemax.python.ops import sparsemax
     assert sparsemax([[0.0, 10.0]]).shape == (1, 2)

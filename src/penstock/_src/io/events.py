@@ -18,7 +18,7 @@ from penstock._src.graph.message_names import message_class
 from penstock._src.io import paths
 from penstock._src.io.record import RecordReader, TFRecordWriter
 
-_VERSION = "brain.Event:2"
+VERSION = "brain.Event:2"
 _FLOAT = 1                          # DT_FLOAT
 _uid = itertools.count()
 
@@ -54,7 +54,7 @@ class EventsWriter:
             self.path = paths.join(self.logdir, name + self._suffix)
             self._writer, self.closed = TFRecordWriter(self.path), False
             self._tags.clear()
-            self._writer.write(event_class()(wall_time=time.time(), file_version=_VERSION).SerializeToString())
+            self._writer.write(event_class()(wall_time=time.time(), file_version=VERSION).SerializeToString())
             self._writer.flush()
 
     def write(self, event: bytes) -> None:

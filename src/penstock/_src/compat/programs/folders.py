@@ -4,7 +4,8 @@ from __future__ import annotations
 # Places, a colon, and modules of tensorflow.python. A place is a prefix of public names (`.` is tf itself), or, after an @, a
 # module of penstock. They are searched in this order.
 _TABLE = """
-train: pywrap_tensorflow ops.sdca_ops training.adadelta training.adagrad training.adagrad_da training.adam
+train @compat.programs.inside.pywrap: pywrap_tensorflow
+train: ops.sdca_ops training.adadelta training.adagrad training.adagrad_da training.adam
     training.checkpoint_ops training.checkpoint_utils training.coordinator training.device_setter training.ftrl
     training.gradient_descent training.input training.learning_rate_decay training.momentum training.proximal_adagrad
     training.proximal_gradient_descent training.queue_runner training.queue_runner_impl training.rmsprop training.server_lib
@@ -225,3 +226,18 @@ def _read(table: str) -> dict[str, str]:
 
 
 PLACES = _read(_TABLE)
+
+# Modules of tensorflow.contrib that are not below a folder `python`; their names are those of the package.
+_FILES = """
+boosted_trees.estimator_batch: estimator
+compiler: jit xla
+graph_editor: edit reroute select subgraph transform util
+lookup: lookup_ops
+predictor: core_estimator_predictor predictor predictor_factories saved_model_predictor
+session_bundle: bundle_shim constants exporter gc session_bundle
+summary: summary
+tensor_forest.client: eval_metrics random_forest
+tfprof: model_analyzer tfprof_logger
+"""
+CONTRIB_FILES = frozenset(f"contrib.{package}.{name}" for package, _, names in (line.partition(": ") for line in
+                          _FILES.strip().splitlines()) for name in names.split())

@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock._src.base import api as names
 from penstock._src.compat.programs import message_pool, missing, private_names
-from penstock._src.compat.programs.folders import PLACES
+from penstock._src.compat.programs.folders import CONTRIB_FILES, PLACES
 from penstock._src.compat.programs.missing import NOTHING
 from penstock._src.graph import messages
 from penstock._src.ops.registry import OPS
@@ -93,6 +93,8 @@ class View(types.ModuleType):
             return importlib.import_module(full)       # `ops.gradients` is the module, not the function
         if value is NOTHING:
             value = self._find(name)
+        if value is NOTHING and f"ops.{name}" in PLACES and self._rest.startswith("python.ops."):
+            return importlib.import_module(f"{self.__name__.partition('.')[0]}.python.ops.{name}")    # which that one imports
         if value is NOTHING:
             return missing.found_missing(full, self._api, name)
         self.__dict__[name] = value
@@ -255,18 +257,22 @@ def module(fullname: str, api: str, rest: str) -> types.ModuleType | None:
     """The module for `tensorflow.<rest>` where that is no public module, or None."""
     if rest in OWN_MODULES:
         return importlib.import_module(OWN_MODULES[rest])
-    if any(known.startswith(rest + ".") for known in OWN_MODULES):
-        return View(fullname, api, rest, "")
     if rest == "core" or rest.startswith("core."):
         return _core(fullname, api, rest)
-    if rest.startswith("contrib.") and ".python" in rest:
-        return _contrib(fullname, api, rest)
-    where = _place(rest)
-    return None if where is None else View(fullname, api, rest, where)
+    found = _contrib(fullname, api, rest) if rest.startswith("contrib.") else None
+    where = None if found is not None else _place(rest)
+    if where is not None:
+        found = View(fullname, api, rest, where)
+    if found is None and any(known.startswith(rest + ".") for known in OWN_MODULES):
+        return View(fullname, api, rest, "")
+    return found
 
 
 def _contrib(fullname: str, api: str, rest: str) -> types.ModuleType | None:
-    """A module below `tensorflow.contrib.NAME.python`, if it can be one: modules are in small letters."""
+    """A module below `tensorflow.contrib.NAME`, if it can be one: modules below `python` are in small letters."""
+    if ".python" not in rest:
+        package = rest.rpartition(".")[0]
+        return View(fullname, api, rest, f"{rest} {package}") if rest in CONTRIB_FILES and _has_names(package) else None
     base, _, inner = rest.partition(".python")
     words = inner.strip(".").split(".")
     if "examples" in words:

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base import nest
+from penstock._src.compat.contrib.rnn.linear import Linear as _Linear  # noqa: F401
 from penstock._src.compat.contrib.rnn.linear import linear as _linear  # noqa: F401
 from penstock._src.models.rnn.cell import assert_like_rnncell, joined_shape, joined_static_shape, zeros_of
 from penstock._src.models.rnn.steps import batch_size_of as _best_effort_input_batch_size  # noqa: F401

@@ -8,6 +8,29 @@ from penstock._src.models.estimator import canned
 from penstock._src.models.estimator.head import BinaryClassHead, Head, MultiClassHead, RegressionHead
 
 _Head = Head
+
+
+class PredictionKeys:
+    """The names of predictions (`estimator.canned.prediction_keys`)."""
+    CLASSES, CLASS_IDS, ALL_CLASSES, ALL_CLASS_IDS = "classes", "class_ids", "all_classes", "all_class_ids"
+    LOGISTIC, LOGITS, PREDICTIONS, PROBABILITIES, TOP_K = "logistic", "logits", "predictions", "probabilities", "top_k"
+
+
+class MetricKeys:
+    """The names of metrics (`estimator.canned.metric_keys`)."""
+    LOSS, LOSS_MEAN, LOSS_REGULARIZATION = "loss", "average_loss", "regularization_loss"
+    ACCURACY, ACCURACY_BASELINE, PRECISION, RECALL = "accuracy", "accuracy_baseline", "precision", "recall"
+    PRECISION_AT_RECALL, RECALL_AT_PRECISION, SENSITIVITY_AT_SPECIFICITY = (
+        "precision_at_recall", "recall_at_precision", "sensitivity_at_specificity")
+    AUC, AUC_PR, LABEL_MEAN, PREDICTION_MEAN = "auc", "auc_precision_recall", "label/mean", "prediction/mean"
+    ACCURACY_AT_THRESHOLD, PRECISION_AT_THRESHOLD, RECALL_AT_THRESHOLD = (
+        f"{what}/positive_threshold_%g" for what in ("accuracy", "precision", "recall"))
+    PROBABILITY_MEAN_AT_CLASS, AUC_AT_CLASS, AUC_PR_AT_CLASS = (
+        f"{what}/class%d" for what in ("probability_mean", "auc", "auc_precision_recall"))
+    PROBABILITY_MEAN_AT_NAME, AUC_AT_NAME, AUC_PR_AT_NAME = (
+        f"{what}/%s" for what in ("probability_mean", "auc", "auc_precision_recall"))
+
+
 LossSpec = collections.namedtuple("LossSpec", ("training_loss", "unreduced_loss", "weights", "processed_labels"))
 
 
