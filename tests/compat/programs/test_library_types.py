@@ -1,9 +1,14 @@
 """What libraries do with TensorFlow's classes that programs do not: their own variables, specs and wrappers."""
 import functools
+import importlib
+import inspect as python_inspect
+import sys
 
 import pytest
 
 import penstock as tf
+from penstock._src.compat.programs import removed
+from penstock._src.compat.programs.folders import PLACES
 from penstock._src.compat.programs.inside import inspection
 from penstock._src.graph.type_spec import TypeSpec
 
@@ -175,15 +180,26 @@ def test_dictionaries_with_references_as_keys_are_structures():
 
 
 def test_argument_lists_that_python_has_removed():
-    from penstock._src.compat.programs import removed
-    found = removed.MODULES[__import__("inspect")]["getargspec"](lambda a, b=2, *c, **d: None)
+    found = removed.MODULES[python_inspect]["getargspec"](lambda a, b=2, *c, **d: None)
     assert found == (["a", "b"], "c", "d", (2,)) and found.keywords == "d"
     assert removed.ArgSpec(args=[], varargs=None, keywords=None, defaults=None)._fields[2] == "keywords"
 
 
 def test_places_of_private_modules_exist():
-    import importlib
-
-    from penstock._src.compat.programs.folders import PLACES
     for place in {p[1:] for places in PLACES.values() for p in places.split() if p.startswith("@")}:
         assert importlib.import_module(f"penstock._src.{place}"), place
+
+
+def test_pickles_of_python_2_in_files_that_are_open_for_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, removed._Moved()])
+    monkeypatch.delitem(sys.modules, "cPickle", raising=False)
+    pickle = importlib.import_module("cPickle")
+    monkeypatch.delitem(sys.modules, "cPickle")
+    path = tmp_path / "a.pkl"
+    path.write_bytes(b"U\x03a\xe9b.")                  # a short string of Python 2
+    with open(path, encoding="utf-8") as file:
+        assert pickle.load(file) == "aéb"
+    with open(path, "w", encoding="utf-8") as file:
+        pickle.dump([1, "a"], file)
+    with open(path, "rb") as file:
+        assert pickle.load(file) == [1, "a"]

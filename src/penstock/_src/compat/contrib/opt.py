@@ -422,12 +422,3 @@ class AdaMaxOptimizer(_Elementwise):
         with tf.control_dependencies(update_ops):
             power = self._power()
             return tf.group(*update_ops, tf.assign(power, power * self._numbers[1]), name=name_scope)
-
-
-@_export
-def clip_gradients_by_global_norm(gradients_variables: Any, clip_norm: float = 20.0) -> list:
-    """Pairs of gradients and variables, with the gradients scaled down so that their global norm is at most `clip_norm`."""
-    gradients, variables = zip(*gradients_variables, strict=True)
-    total = tf.global_norm(gradients)
-    clipped, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=tf.maximum(total, 1e-10))
-    return list(zip(clipped, variables, strict=True))

@@ -21,6 +21,7 @@ import itertools
 import math
 import os
 import pathlib
+import pickle
 import string
 import sys
 import time
@@ -105,8 +106,8 @@ class _Moved(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         say(spec.name, new)
         module = types.ModuleType(spec.name)
         module.__dict__.update({k: v for k, v in importlib.import_module(new).__dict__.items() if not k.startswith("__")})
-        if spec.name == "imp":
-            module.__dict__["load_source"] = _load_source
+        module.__dict__.update({"imp": {"load_source": _load_source},
+                                "cPickle": {"load": _unpickle, "dump": _pickle}}.get(spec.name, {}))
         return module
 
     def exec_module(self, module: types.ModuleType) -> None:
@@ -122,6 +123,24 @@ def _load_source(name: str, pathname: str, file: Any = None) -> types.ModuleType
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _unpickle(file: Any, **kwargs: Any) -> Any:
+    """cPickle.load: of a file that is open for text, too; text in Python 2's pickles may be bytes."""
+    file = getattr(file, "buffer", file)
+    if not hasattr(file, "seekable") or not file.seekable():
+        return pickle.load(file, **kwargs)
+    start = file.tell()
+    try:
+        return pickle.load(file, **kwargs)
+    except UnicodeDecodeError:
+        file.seek(start)
+        return pickle.load(file, **{**kwargs, "encoding": "latin1"})
+
+
+def _pickle(obj: Any, file: Any, protocol: int | None = None) -> None:
+    """cPickle.dump: into a file that is open for text, too."""
+    pickle.dump(obj, getattr(file, "buffer", file), protocol)
 
 
 def _tostring(self: Any, order: str = "C") -> bytes:
