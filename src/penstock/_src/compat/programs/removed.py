@@ -106,8 +106,7 @@ class _Moved(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         say(spec.name, new)
         module = types.ModuleType(spec.name)
         module.__dict__.update({k: v for k, v in importlib.import_module(new).__dict__.items() if not k.startswith("__")})
-        module.__dict__.update({"imp": {"load_source": _load_source},
-                                "cPickle": {"load": _unpickle, "dump": _pickle}}.get(spec.name, {}))
+        module.__dict__.update(_OF_MOVED.get(spec.name, {}))
         return module
 
     def exec_module(self, module: types.ModuleType) -> None:
@@ -141,6 +140,9 @@ def _unpickle(file: Any, **kwargs: Any) -> Any:
 def _pickle(obj: Any, file: Any, protocol: int | None = None) -> None:
     """cPickle.dump: into a file that is open for text, too."""
     pickle.dump(obj, getattr(file, "buffer", file), protocol)
+
+
+_OF_MOVED: dict[str, dict[str, Any]] = {"imp": {"load_source": _load_source}, "cPickle": {"load": _unpickle, "dump": _pickle}}
 
 
 def _tostring(self: Any, order: str = "C") -> bytes:
