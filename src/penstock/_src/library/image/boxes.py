@@ -12,7 +12,23 @@ from penstock.compat import v1 as tf
 @export("image.non_max_suppression")
 def non_max_suppression(boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any = 0.5,
                         score_threshold: float = float("-inf"), name: str | None = None) -> Any:
-    """Indices of boxes, best first, that do not overlap a better one by more than iou_threshold."""
+    """Indices of boxes, best first, that do not overlap a better one by more than iou_threshold.
+
+    Args:
+        boxes: Boxes [n, 4]: two opposite corners (y, x).
+        scores: Score of each box.
+        max_output_size: How many boxes to choose at most.
+        iou_threshold: Largest share that two boxes may have in common.
+        score_threshold: Lowest score of a box that is chosen.
+        name: Name of the operation.
+
+    Returns:
+        Indices of the chosen boxes.
+
+    >>> boxes = [[0., 0., 1., 1.], [0., 0., 1., 0.9], [2., 2., 3., 3.]]
+    >>> tf.image.non_max_suppression(boxes, [0.5, 0.9, 0.3], 3).numpy().tolist()
+    [1, 2]
+    """
     with tf.name_scope(name, "non_max_suppression"):
         return tf.raw_ops.NonMaxSuppressionV3(boxes=boxes, scores=scores, max_output_size=max_output_size,
                                               iou_threshold=iou_threshold, score_threshold=score_threshold)

@@ -79,7 +79,18 @@ def rgb_to_grayscale(images: Any, name: str | None = None) -> Any:
 
 @export("image.grayscale_to_rgb")
 def grayscale_to_rgb(images: Any, name: str | None = None) -> Any:
-    """Three equal channels."""
+    """Three equal channels.
+
+    Args:
+        images: Images with one channel.
+        name: Name of the operation.
+
+    Returns:
+        Images with three channels.
+
+    >>> tf.image.grayscale_to_rgb([[[7]]]).numpy().tolist()
+    [[[7, 7, 7]]]
+    """
     with tf.name_scope(name, "grayscale_to_rgb", [images]) as name:
         images = convert(images, name="images")
         last = images.shape.as_list()[-1] if images.shape.ndims is not None else None
@@ -217,7 +228,19 @@ def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any)
 @export("image.adjust_gamma")
 @dispatched
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Any:
-    """gain * image ** gamma."""
+    """gain * image ** gamma.
+
+    Args:
+        image: Image of floats in [0, 1], or of another type.
+        gamma: Exponent, not negative.
+        gain: Factor.
+
+    Returns:
+        Image of the type of `image`.
+
+    >>> tf.image.adjust_gamma([[[0.5]]], gamma=2.0).numpy().tolist()
+    [[[0.25]]]
+    """
     with tf.name_scope(None, "adjust_gamma", [image, gamma, gain]) as name:
         known = constant_value(gamma) if is_tensor(gamma) else gamma
         message = "Gamma should be a non-negative real number."

@@ -36,13 +36,33 @@ def _flip(image: Any, axis: int, scope: str) -> Any:
 
 @export("image.flip_left_right")
 def flip_left_right(image: Any) -> Any:
-    """Mirrors images left to right."""
+    """Mirrors images left to right.
+
+    Args:
+        image: Images [height, width, channels] or [batch, height, width, channels].
+
+    Returns:
+        Images of the same shape.
+
+    >>> tf.image.flip_left_right([[[1], [2]]]).numpy().tolist()
+    [[[2], [1]]]
+    """
     return _flip(image, 1, "flip_left_right")
 
 
 @export("image.flip_up_down")
 def flip_up_down(image: Any) -> Any:
-    """Mirrors images top to bottom."""
+    """Mirrors images top to bottom.
+
+    Args:
+        image: Images [height, width, channels] or [batch, height, width, channels].
+
+    Returns:
+        Images of the same shape.
+
+    >>> tf.image.flip_up_down([[[1]], [[2]]]).numpy().tolist()
+    [[[2]], [[1]]]
+    """
     return _flip(image, 0, "flip_up_down")
 
 
@@ -136,7 +156,18 @@ def _rotated(x: Any, k: Any, first: int, scope: str) -> Any:
 
 @export("image.transpose", v1=["image.transpose_image"])
 def transpose(image: Any, name: str | None = None) -> Any:
-    """Swaps rows and columns."""
+    """Swaps rows and columns.
+
+    Args:
+        image: Images [height, width, channels] or [batch, height, width, channels].
+        name: Name of the operation.
+
+    Returns:
+        Images with height and width exchanged.
+
+    >>> tf.image.transpose(tf.ones([2, 5, 3])).shape
+    TensorShape([5, 2, 3])
+    """
     with tf.name_scope(name, "transpose", [image]):
         image = image_of(image)
         image = after(at_least_3d(image), image)
@@ -418,7 +449,19 @@ def resize_images_v2(images: Any, size: Any, method: str = "bilinear", preserve_
                      antialias: bool = False, name: str | None = None) -> Any:
     """Resizes images with half-pixel centres; `antialias` when shrinking.
 
-    >>> tf.image.resize(image, [224, 224])
+    Args:
+        images: Images [height, width, channels] or [batch, height, width, channels].
+        size: New height and width.
+        method: `"bilinear"`, `"nearest"`, `"bicubic"`, `"area"`, `"lanczos3"`, `"lanczos5"`, `"gaussian"` or `"mitchellcubic"`.
+        preserve_aspect_ratio: Whether the result fits into `size` with the same proportions.
+        antialias: Whether to average pixels when shrinking.
+        name: Name of the operation.
+
+    Returns:
+        Images of floats; of the type of `images`, if the nearest pixel is chosen.
+
+    >>> tf.image.resize(tf.ones([1, 4, 4, 3]), [2, 6]).shape
+    TensorShape([1, 2, 6, 3])
     """
     scaled = {"lanczos3": "lanczos3", "lanczos5": "lanczos5", "gaussian": "gaussian", "mitchellcubic": "mitchellcubic"}
 
@@ -488,7 +531,21 @@ def resize_image_with_pad_v1(image: Any, target_height: Any, target_width: Any, 
 @export(v2=["image.resize_with_pad"])
 def resize_image_with_pad_v2(image: Any, target_height: Any, target_width: Any, method: str = "bilinear",
                              antialias: bool = False) -> Any:
-    """Resizes to fit a box, keeping the aspect ratio, and pads with zeros."""
+    """Resizes to fit a box, keeping the aspect ratio, and pads with zeros.
+
+    Args:
+        image: Images [height, width, channels] or [batch, height, width, channels].
+        target_height: New height.
+        target_width: New width.
+        method: As of `tf.image.resize`.
+        antialias: Whether to average pixels when shrinking.
+
+    Returns:
+        Images of the new size.
+
+    >>> tf.image.resize_with_pad(tf.ones([2, 4, 3]), 4, 4).shape
+    TensorShape([4, 4, 3])
+    """
     return _with_pad(image, target_height, target_width, lambda x, s: resize_images_v2(x, s, method, antialias=antialias))
 
 
@@ -503,7 +560,23 @@ def crop_and_resize_v1(image: Any, boxes: Any, box_ind: Any = None, crop_size: A
 @export(v2=["image.crop_and_resize"])
 def crop_and_resize(image: Any, boxes: Any, box_indices: Any, crop_size: Any, method: str = "bilinear",
                     extrapolation_value: float = 0.0, name: str | None = None) -> Any:
-    """Crops boxes [y1, x1, y2, x2] (normalised) out of images and resizes them to one size."""
+    """Crops boxes [y1, x1, y2, x2] (normalised) out of images and resizes them to one size.
+
+    Args:
+        image: Images [batch, height, width, channels].
+        boxes: Boxes [n, 4] in shares of the image; they may be mirrored or outside.
+        box_indices: The image of each box.
+        crop_size: Height and width of the results.
+        method: `"bilinear"` or `"nearest"`.
+        extrapolation_value: Value outside of images.
+        name: Name of the operation.
+
+    Returns:
+        Images [n, height, width, channels] of floats.
+
+    >>> tf.image.crop_and_resize(tf.ones([1, 4, 4, 1]), [[0., 0., 0.5, 0.5]], [0], [2, 2]).shape
+    TensorShape([1, 2, 2, 1])
+    """
     return tf.raw_ops.CropAndResize(image=image, boxes=boxes, box_ind=box_indices, crop_size=crop_size, method=method,
                                     extrapolation_value=extrapolation_value, name=name)
 

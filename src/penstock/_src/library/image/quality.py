@@ -15,7 +15,18 @@ from penstock.compat import v1 as tf
 
 @export("image.total_variation")
 def total_variation(images: Any, name: str | None = None) -> Any:
-    """The sum of absolute differences between neighbouring pixels."""
+    """The sum of absolute differences between neighbouring pixels.
+
+    Args:
+        images: Images [height, width, channels] or [batch, height, width, channels].
+        name: Name of the operation.
+
+    Returns:
+        A number for each image.
+
+    >>> tf.image.total_variation([[[0.], [1.]], [[0.], [1.]]]).numpy().item()
+    2.0
+    """
     with tf.name_scope(name, "total_variation"):
         images = convert(images)
         rank = images.shape.ndims
@@ -45,7 +56,20 @@ def _same_shapes(a: Any, b: Any) -> list:
 
 @export("image.psnr")
 def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Any:
-    """Peak signal to noise ratio, in dB."""
+    """Peak signal to noise ratio, in dB.
+
+    Args:
+        a: Images [..., height, width, channels].
+        b: Images of the same shape.
+        max_val: Difference between the largest and the smallest possible value.
+        name: Name of the operation.
+
+    Returns:
+        Decibels for each image.
+
+    >>> tf.image.psnr(tf.zeros([2, 2, 1]), 0.1 * tf.ones([2, 2, 1]), max_val=1.0).numpy().round(3).item()
+    20.0
+    """
     with tf.name_scope(name, "PSNR", [a, b]):
         a, b = convert(a), convert(b)
         top = convert_image_dtype(tf.cast(max_val, a.dtype), dtypes.float32)

@@ -750,7 +750,19 @@ def matrix_transpose(a: Any, name: str | None = "matrix_transpose", conjugate: b
 @export(v2=["linalg.matrix_transpose"])
 @dispatched
 def matrix_transpose_v2(a: Any, name: str | None = "matrix_transpose", conjugate: bool = False) -> Tensor:
-    """`a` with its two last axes exchanged."""
+    """`a` with its two last axes exchanged.
+
+    Args:
+        a: Matrices [..., m, n].
+        name: Name of the operation.
+        conjugate: Whether to conjugate the elements, too.
+
+    Returns:
+        Matrices [..., n, m].
+
+    >>> tf.linalg.matrix_transpose([[1, 2], [3, 4]]).numpy().tolist()
+    [[1, 3], [2, 4]]
+    """
     return matrix_transpose(a, name, conjugate)
 
 

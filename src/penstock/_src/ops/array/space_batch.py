@@ -338,7 +338,20 @@ def space_to_depth(input: Any, block_size: int, name: str | None = None, data_fo
 @export(v2=["nn.space_to_depth"])
 @dispatched
 def space_to_depth_v2(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
-    """Blocks of an image moved into its depth: height and width shrink, the depth grows."""
+    """Blocks of an image moved into its depth: height and width shrink, the depth grows.
+
+    Args:
+        input: Images [batch, height, width, depth].
+        block_size: Height and width of a block.
+        data_format: `"NHWC"` or `"NCHW"`.
+        name: Name of the operation.
+
+    Returns:
+        Images [batch, height / block, width / block, depth * block²].
+
+    >>> tf.nn.space_to_depth([[[[1], [2]], [[3], [4]]]], 2).numpy().tolist()
+    [[[[1, 2, 3, 4]]]]
+    """
     return space_to_depth_op(input, block_size=block_size, data_format=data_format, name=name)
 
 
@@ -352,5 +365,18 @@ def depth_to_space(input: Any, block_size: int, name: str | None = None, data_fo
 @export(v2=["nn.depth_to_space"])
 @dispatched
 def depth_to_space_v2(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
-    """The reverse of space_to_depth: the depth becomes blocks of a larger image."""
+    """The reverse of space_to_depth: the depth becomes blocks of a larger image.
+
+    Args:
+        input: Images [batch, height, width, depth].
+        block_size: Height and width of a block.
+        data_format: `"NHWC"` or `"NCHW"`.
+        name: Name of the operation.
+
+    Returns:
+        Images [batch, height * block, width * block, depth / block²].
+
+    >>> tf.nn.depth_to_space([[[[1, 2, 3, 4]]]], 2).numpy().tolist()
+    [[[[1], [2]], [[3], [4]]]]
+    """
     return depth_to_space_op(input, block_size=block_size, data_format=data_format, name=name)

@@ -364,7 +364,15 @@ def _neighbours(x: Any) -> tuple[Tensor, Tensor]:
 def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
     """Whether no element of `x`, in row-major order, is below the one before it.
 
-    >>> tf.math.is_non_decreasing([1, 1, 2])
+    Args:
+        x: Tensor of numbers.
+        name: Name of the operation.
+
+    Returns:
+        A boolean.
+
+    >>> tf.math.is_non_decreasing([1, 1, 2]).numpy().item()
+    True
     """
     with name_scope(name, "is_non_decreasing", [x]):
         return all_true(get("LessEqual")(*_neighbours(x)))

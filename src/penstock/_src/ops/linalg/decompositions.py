@@ -121,7 +121,17 @@ def _svd_kernel(input, *, compute_uv, full_matrices):
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
     """Singular values `s`, and left and right singular vectors: tensor = u diag(s) v^H.
 
-    >>> s, u, v = tf.linalg.svd([[3., 0.], [4., 5.]])
+    Args:
+        tensor: Matrices [..., m, n].
+        full_matrices: Whether `u` and `v` are square.
+        compute_uv: Whether to return the vectors, too.
+        name: Name of the operation.
+
+    Returns:
+        `s`, `u` and `v`; or `s` alone.
+
+    >>> tf.linalg.svd([[3., 0.], [0., 4.]], compute_uv=False).numpy().tolist()
+    [4.0, 3.0]
     """
     s, u, v = svd_op(tensor, compute_uv=compute_uv, full_matrices=full_matrices, name=name)
     s = get("Real")(s, Tout=s.dtype.real_dtype) if s.dtype.is_complex else s

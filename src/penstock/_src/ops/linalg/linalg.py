@@ -113,7 +113,16 @@ cholesky_grad.kernel(in_float32(_cholesky_grad))
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
     """Solves `A X = rhs` where `chol` is the Cholesky factor of A.
 
-    >>> x = tf.linalg.cholesky_solve(tf.linalg.cholesky(a), b)
+    Args:
+        chol: Cholesky factors [..., n, n].
+        rhs: Right-hand sides [..., n, k].
+        name: Name of the operation.
+
+    Returns:
+        Solutions [..., n, k].
+
+    >>> tf.linalg.cholesky_solve(tf.linalg.cholesky([[4., 0.], [0., 4.]]), [[4.], [8.]]).numpy().tolist()
+    [[1.0], [2.0]]
     """
     with name_scope(name, "cholesky_solve", [chol, rhs]):
         return matrix_triangular_solve(chol, matrix_triangular_solve(chol, rhs), adjoint=True)
@@ -296,7 +305,17 @@ def _matrix_solve_gradient(op, grad):
 def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
     """Solves `matrix X = rhs`, or matrix^H X = rhs.
 
-    >>> x = tf.linalg.solve([[2., 0.], [0., 4.]], [[2.], [2.]])
+    Args:
+        matrix: Matrices [..., n, n].
+        rhs: Right-hand sides [..., n, k].
+        adjoint: Whether to solve with the conjugate transpose.
+        name: Name of the operation.
+
+    Returns:
+        Solutions [..., n, k].
+
+    >>> tf.linalg.solve([[2., 0.], [0., 4.]], [[2.], [2.]]).numpy().tolist()
+    [[1.0], [0.5]]
     """
     return matrix_solve_op(matrix, rhs, adjoint=adjoint, name=name)
 
@@ -427,6 +446,19 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True, n
 
     `fast` solves the normal equations; otherwise an orthogonal decomposition finds the solution of least norm, also
     for matrices of deficient rank, and the regularizer is ignored.
+
+    Args:
+        matrix: Matrices [..., m, n].
+        rhs: Right-hand sides [..., m, k].
+        l2_regularizer: Weight of the size of the solution.
+        fast: Whether to solve the normal equations; otherwise by an orthogonal decomposition.
+        name: Name of the operation.
+
+    Returns:
+        Solutions [..., n, k].
+
+    >>> tf.linalg.lstsq([[1.], [1.]], [[1.], [3.]]).numpy().round(4).tolist()
+    [[2.0]]
     """
     matrix = convert(matrix, name="matrix")
     if matrix.dtype.name == "complex128" and not isinstance(l2_regularizer, Tensor) and l2_regularizer != 0:

@@ -130,7 +130,18 @@ def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool |
 @export("linalg.logdet")
 @dispatched
 def logdet(matrix: Any, name: str | None = None) -> Tensor:
-    """The logarithm of the determinant of self-adjoint positive definite matrices, from their Cholesky factors."""
+    """The logarithm of the determinant of self-adjoint positive definite matrices, from their Cholesky factors.
+
+    Args:
+        matrix: Self-adjoint positive definite matrices [..., n, n].
+        name: Name of the operation.
+
+    Returns:
+        Tensor without the two last dimensions.
+
+    >>> tf.linalg.logdet([[1., 0.], [0., 1.]]).numpy().item()
+    0.0
+    """
     with name_scope(name, "logdet", [matrix]):
         diagonal = tf.linalg.diag_part(tf.linalg.cholesky(matrix))
         return 2.0 * tf.reduce_sum(tf.math.log(tf.math.real(diagonal)), axis=-1)
@@ -139,7 +150,18 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
 @export("linalg.adjoint")
 @dispatched
 def adjoint(matrix: Any, name: str | None = None) -> Tensor:
-    """The conjugate transpose of the last two dimensions."""
+    """The conjugate transpose of the last two dimensions.
+
+    Args:
+        matrix: Matrices [..., m, n].
+        name: Name of the operation.
+
+    Returns:
+        Matrices [..., n, m].
+
+    >>> tf.linalg.adjoint([[1, 2], [3, 4]]).numpy().tolist()
+    [[1, 3], [2, 4]]
+    """
     with name_scope(name, "adjoint", [matrix]):
         return tf.linalg.matrix_transpose(convert(matrix, name="matrix"), conjugate=True)
 
@@ -167,7 +189,20 @@ def _longest_side(a: Tensor) -> Any:
 @export("linalg.matrix_rank")
 @dispatched
 def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """How many singular values of a matrix are above `tol` (default: eps * longest side * largest value)."""
+    """How many singular values of a matrix are above `tol` (default: eps * longest side * largest value).
+
+    Args:
+        a: Matrices [..., m, n].
+        tol: Smallest singular value that counts.
+        validate_args: Whether to check that `a` has at least two dimensions.
+        name: Name of the operation.
+
+    Returns:
+        Integers [...].
+
+    >>> tf.linalg.matrix_rank([[1., 2.], [2., 4.]]).numpy().item()
+    1
+    """
     with name_scope(name, "matrix_rank", [a, tol]):
         a = _float_matrix(convert(a, name="a", preferred_dtype=dtypes.float32), validate_args)
         s = svd(a, compute_uv=False)
@@ -181,7 +216,17 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
 def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
     """The Moore-Penrose inverse: singular values below `rcond` times the largest count as zero.
 
-    >>> tf.linalg.pinv([[1., 2.], [2., 4.], [0., 0.]])
+    Args:
+        a: Matrices [..., m, n].
+        rcond: Share of the largest singular value below which others are zero.
+        validate_args: Whether to check the arguments.
+        name: Name of the operation.
+
+    Returns:
+        Matrices [..., n, m].
+
+    >>> tf.linalg.pinv([[2., 0.], [0., 4.]]).numpy().round(4).tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
     """
     with name_scope(name, "pinv", [a, rcond]):
         a = _float_matrix(convert(a, name="a"), validate_args)

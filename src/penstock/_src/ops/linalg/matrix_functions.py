@@ -142,7 +142,15 @@ def _matrix_exponential_kernel(input):
 def matrix_exponential(input: Any, name: str | None = None) -> Tensor:
     """The exponential of square matrices: a Pade approximant of the matrix over 2^k, squared k times.
 
-    >>> tf.linalg.expm(tf.zeros([2, 2]))
+    Args:
+        input: Matrices [..., n, n].
+        name: Name of the operation.
+
+    Returns:
+        Matrices of the same shape.
+
+    >>> tf.linalg.expm(tf.zeros([2, 2])).numpy().tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
     """
     with name_scope(name, "matrix_exponential", [input]):
         matrix = convert(input, name="input")

@@ -457,7 +457,23 @@ def sparse_matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool =
 @dispatched
 def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, a_is_sparse: bool = False,
            b_is_sparse: bool = False, name: str | None = None) -> Tensor:
-    """The product of a matrix and a vector, or of batches of them."""
+    """The product of a matrix and a vector, or of batches of them.
+
+    Args:
+        a: Matrices [..., m, n].
+        b: Vectors [..., n].
+        transpose_a: Whether `a` is transposed before.
+        adjoint_a: Whether `a` is transposed and conjugated before.
+        a_is_sparse: Whether `a` has many zeros.
+        b_is_sparse: Whether `b` has many zeros.
+        name: Name of the operation.
+
+    Returns:
+        Vectors [..., m].
+
+    >>> tf.linalg.matvec([[1., 2.], [3., 4.]], [1., 1.]).numpy().tolist()
+    [3.0, 7.0]
+    """
     with name_scope(name, "MatVec", [a, b]):
         out = matmul(a, get("ExpandDims")(b, -1), transpose_a=transpose_a, adjoint_a=adjoint_a,
                      a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse)
@@ -632,6 +648,17 @@ def _cross_gradient(op, grad):
 @export("linalg.trace", v1=["trace"])
 @dispatched
 def trace(x: Any, name: str | None = None) -> Tensor:
-    """The sum of the main diagonal of each matrix."""
+    """The sum of the main diagonal of each matrix.
+
+    Args:
+        x: Matrices [..., m, n].
+        name: Name of the operation.
+
+    Returns:
+        Tensor without the two last dimensions.
+
+    >>> tf.linalg.trace([[1, 2], [3, 4]]).numpy().item()
+    5
+    """
     with name_scope(name, "Trace", [x]) as scope:
         return get("Sum")(get("MatrixDiagPart")(convert(x, name="x")), [-1], name=scope)

@@ -414,7 +414,19 @@ def _softsign_grad_gradient(op, grad):
 @export("nn.swish", "nn.silu")
 @dispatched
 def swish(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
-    """features * sigmoid(beta * features)."""
+    """features * sigmoid(beta * features).
+
+    Args:
+        features: Tensor of floats.
+        beta: Factor inside of the sigmoid.
+        name: Name of the operation.
+
+    Returns:
+        Tensor of the shape of `features`.
+
+    >>> tf.nn.silu([-1., 0., 1.]).numpy().round(3).tolist()
+    [-0.269, 0.0, 0.731]
+    """
     with name_scope(name, "swish", [features]):
         features = convert(features, name="features")
         scaled = features if isinstance(beta, (int, float)) and beta == 1 else beta * features
@@ -424,7 +436,19 @@ def swish(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
 @export(v2=["nn.gelu"])
 @dispatched
 def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Tensor:
-    """features * Φ(features), Φ the cumulative normal distribution; `approximate` uses a tanh instead of erf."""
+    """features * Φ(features), Φ the cumulative normal distribution; `approximate` uses a tanh instead of erf.
+
+    Args:
+        features: Tensor of floats.
+        approximate: Whether to use a tanh instead of erf.
+        name: Name of the operation.
+
+    Returns:
+        Tensor of the shape of `features`.
+
+    >>> tf.nn.gelu([-1., 0., 1.]).numpy().round(3).tolist()
+    [-0.159, 0.0, 0.841]
+    """
     with name_scope(name, "Gelu", [features]):
         features = convert(features, name="features")
         if not features.dtype.is_floating:
@@ -451,5 +475,17 @@ def crelu(features: Any, name: str | None = None, axis: Any = -1) -> Tensor:
 @export(v2=["nn.crelu"])
 @dispatched
 def crelu_v2(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
-    """The positive parts of `features` and of `-features`, side by side along `axis`."""
+    """The positive parts of `features` and of `-features`, side by side along `axis`.
+
+    Args:
+        features: Tensor of numbers.
+        axis: Dimension that gets twice as long.
+        name: Name of the operation.
+
+    Returns:
+        Tensor of the type of `features`.
+
+    >>> tf.nn.crelu([[-1., 2.]]).numpy().tolist()
+    [[0.0, 2.0, 1.0, 0.0]]
+    """
     return _crelu(features, axis, name)

@@ -70,6 +70,18 @@ def conv2d_v2(input: Any, filters: Any, strides: Any, padding: Any, data_format:
               name: str | None = None) -> Tensor:
     """Slides `filters` [height, width, in, out] over a batch of images.
 
+    Args:
+        input: Images [batch, height, width, in].
+        filters: Filters [height, width, in, out].
+        strides: Steps of the window: a number, or one for each dimension.
+        padding: `"SAME"`, `"VALID"`, or a list of pairs of numbers for each dimension.
+        data_format: `"NHWC"`, or `"NCHW"` for [batch, in, height, width].
+        dilations: Distances between the elements of a filter; 1 by default.
+        name: Name of the operation.
+
+    Returns:
+        Images [batch, new height, new width, out].
+
     >>> tf.nn.conv2d(tf.ones([1, 5, 5, 1]), tf.ones([3, 3, 1, 2]), strides=1, padding="VALID").shape
     TensorShape([1, 3, 3, 2])
     """
@@ -139,7 +151,24 @@ def conv2d_backprop_input(input_sizes: Any, filter: Any = None, out_backprop: An
 @dispatched
 def conv2d_transpose_v2(input: Any, filters: Any, output_shape: Any, strides: Any, padding: Any = "SAME",
                         data_format: str = "NHWC", dilations: Any = None, name: str | None = None) -> Tensor:
-    """The transpose (gradient) of a convolution; `filters` is [height, width, out, in]."""
+    """The transpose (gradient) of a convolution; `filters` is [height, width, out, in].
+
+    Args:
+        input: Images [batch, height, width, in].
+        filters: Filters [height, width, out, in].
+        output_shape: Shape of the result.
+        strides: Steps of the window in the result: a number, or one for each dimension.
+        padding: `"SAME"` or `"VALID"`, as of the convolution.
+        data_format: `"NHWC"` or `"NCHW"`.
+        dilations: Distances between the elements of a filter; 1 by default.
+        name: Name of the operation.
+
+    Returns:
+        Images of `output_shape`.
+
+    >>> tf.nn.conv2d_transpose(tf.ones([1, 2, 2, 1]), tf.ones([2, 2, 3, 1]), [1, 4, 4, 3], strides=2).shape
+    TensorShape([1, 4, 4, 3])
+    """
     data_format = data_format or "NHWC"
     mode, explicit = _paddings(padding)
     with name_scope(name, "conv2d_transpose", [input, filters, output_shape]) as scope:
@@ -413,7 +442,23 @@ def depthwise_conv2d(input: Any, filter: Any, strides: Any, padding: str, rate: 
 @dispatched
 def depthwise_conv2d_v2(input: Any, filter: Any, strides: Any, padding: str, data_format: str | None = None,
                         dilations: Any = None, name: str | None = None) -> Tensor:
-    """A convolution of each channel separately with `filter` [height, width, in, multiplier]."""
+    """A convolution of each channel separately with `filter` [height, width, in, multiplier].
+
+    Args:
+        input: Images [batch, height, width, in].
+        filter: Filters [height, width, in, multiplier].
+        strides: Steps of the window, one for each of the four dimensions.
+        padding: `"SAME"`, `"VALID"`, or a list of pairs of numbers for each dimension.
+        data_format: `"NHWC"` or `"NCHW"`.
+        dilations: Distances between the elements of a filter, for height and width.
+        name: Name of the operation.
+
+    Returns:
+        Images with in * multiplier channels.
+
+    >>> tf.nn.depthwise_conv2d(tf.ones([1, 4, 4, 2]), tf.ones([3, 3, 2, 3]), [1, 1, 1, 1], "VALID").shape
+    TensorShape([1, 2, 2, 6])
+    """
     return depthwise_conv2d(input, filter, strides, padding, dilations, name, data_format)
 
 

@@ -104,7 +104,21 @@ def _seeded(seed: Any) -> Callable:
 @export(v2=["nn.dropout"])
 @dispatched
 def dropout_v2(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: str | None = None) -> Tensor:
-    """Sets elements to zero with probability `rate` and scales the others by 1 / (1 - rate)."""
+    """Sets elements to zero with probability `rate` and scales the others by 1 / (1 - rate).
+
+    Args:
+        x: Tensor of floats.
+        rate: Probability of a zero, in [0, 1).
+        noise_shape: Shape of the random choices, broadcast to that of `x`: 1 where elements share one.
+        seed: Seed of the random choices.
+        name: Name of the operation.
+
+    Returns:
+        Tensor of the shape of `x`.
+
+    >>> tf.nn.dropout(tf.ones([2]), rate=0.0).numpy().tolist()
+    [1.0, 1.0]
+    """
     return _dropout(x, rate, noise_shape, _seeded(seed), name)
 
 

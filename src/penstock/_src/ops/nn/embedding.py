@@ -45,7 +45,20 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", nam
 @export(v2=["nn.embedding_lookup"])
 @dispatched
 def embedding_lookup_v2(params: Any, ids: Any, max_norm: float | None = None, name: str | None = None) -> Any:
-    """Rows `ids` of a table, or of tables that hold consecutive ranges of ids."""
+    """Rows `ids` of a table, or of tables that hold consecutive ranges of ids.
+
+    Args:
+        params: Table [rows, …], or a list of tables with consecutive rows.
+        ids: Integers of any shape.
+        max_norm: Rows with a larger norm are scaled to it.
+        name: Name of the operation.
+
+    Returns:
+        Tensor of the shape of `ids`, followed by that of a row.
+
+    >>> tf.nn.embedding_lookup(tf.constant([[1., 2.], [3., 4.]]), [1, 0, 1]).numpy().tolist()
+    [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
+    """
     return lookup(params, ids, "div", name, max_norm)
 
 

@@ -579,7 +579,21 @@ def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None, keep_
 @export(v2=["nn.moments"])
 @dispatched
 def moments_v2(x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None) -> tuple:
-    """The mean and the variance of `x` along `axes` (`shift` is not used)."""
+    """The mean and the variance of `x` along `axes` (`shift` is not used).
+
+    Args:
+        x: Tensor.
+        axes: Dimensions to compute over.
+        shift: Not used.
+        keepdims: Whether these dimensions stay, with size 1.
+        name: Name of the operation.
+
+    Returns:
+        The mean and the variance.
+
+    >>> [m.numpy().tolist() for m in tf.nn.moments(tf.constant([1., 3.]), axes=[0])]
+    [2.0, 1.0]
+    """
     return _moments(x, axes, keepdims, name)
 
 
@@ -700,7 +714,20 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
 @export("linalg.normalize")
 @dispatched
 def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple:
-    """A tensor divided by its norm along `axis`, and the norm (with the axis kept)."""
+    """A tensor divided by its norm along `axis`, and the norm (with the axis kept).
+
+    Args:
+        tensor: Tensor of floats.
+        ord: Order of the norm: `"euclidean"`, `"fro"`, 1, 2, infinity or another positive number.
+        axis: Dimension, or a pair of them for norms of matrices; all by default.
+        name: Name of the operation.
+
+    Returns:
+        The tensor divided by its norm, and the norm.
+
+    >>> [t.numpy().round(2).tolist() for t in tf.linalg.normalize([3., 4.])]
+    [[0.6, 0.8], [5.0]]
+    """
     with name_scope(name, "normalize", [tensor]):
         tensor = convert(tensor)
         size = cast(norm_v2(tensor, ord, axis, keepdims=True), tensor.dtype.base_dtype)

@@ -98,7 +98,22 @@ def max_pool(value: Any, ksize: Any, strides: Any, padding: str, data_format: st
 @dispatched
 def max_pool_v2(input: Any, ksize: Any, strides: Any, padding: str, data_format: str | None = None,
                 name: str | None = None) -> Tensor:
-    """The maximum of each window, in as many dimensions as `input` has."""
+    """The maximum of each window, in as many dimensions as `input` has.
+
+    Args:
+        input: Tensor [batch, sizes…, channels] with one to three sizes.
+        ksize: Size of the window: a number, or one for each dimension.
+        strides: Steps of the window, in the same form.
+        padding: `"SAME"` or `"VALID"`.
+        data_format: `"NWC"`, `"NHWC"`, `"NDHWC"`, or with the channels second.
+        name: Name of the operation.
+
+    Returns:
+        Tensor with the maximum of each window.
+
+    >>> tf.nn.max_pool([[[[1.], [2.]], [[3.], [4.]]]], 2, 2, "VALID").numpy().tolist()
+    [[[[4.0]]]]
+    """
     n = _rank(input, data_format)
     with name_scope(name, "MaxPool" if n == 2 else f"MaxPool{n}D", [input]) as scope:
         return _pool_nd("MAX", n, input, ksize, strides, padding, data_format, scope)
@@ -117,7 +132,22 @@ def max_pool1d(input: Any, ksize: Any, strides: Any, padding: str, data_format: 
 @dispatched
 def max_pool2d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC",
                name: str | None = None) -> Tensor:
-    """The maximum of each window of a batch of images."""
+    """The maximum of each window of a batch of images.
+
+    Args:
+        input: Images [batch, height, width, channels].
+        ksize: Size of the window: a number, or one for each dimension.
+        strides: Steps of the window, in the same form.
+        padding: `"SAME"`, `"VALID"`, or a list of pairs of numbers for each dimension.
+        data_format: `"NHWC"` or `"NCHW"`.
+        name: Name of the operation.
+
+    Returns:
+        Images with the maximum of each window.
+
+    >>> tf.nn.max_pool2d([[[[1.], [2.]], [[3.], [4.]]]], 2, 2, "VALID").numpy().tolist()
+    [[[[4.0]]]]
+    """
     with name_scope(name, "MaxPool2d", [input]) as scope:
         return _pool_nd("MAX", 2, input, ksize, strides, padding, data_format, scope)
 
@@ -190,7 +220,22 @@ def avg_pool(value: Any, ksize: Any, strides: Any, padding: str, data_format: st
 @dispatched
 def avg_pool_v2(input: Any, ksize: Any, strides: Any, padding: str, data_format: str | None = None,
                 name: str | None = None) -> Tensor:
-    """The mean of each window, in as many dimensions as `input` has; padding does not count."""
+    """The mean of each window, in as many dimensions as `input` has; padding does not count.
+
+    Args:
+        input: Tensor [batch, sizes…, channels] with one to three sizes.
+        ksize: Size of the window: a number, or one for each dimension.
+        strides: Steps of the window, in the same form.
+        padding: `"SAME"` or `"VALID"`.
+        data_format: `"NWC"`, `"NHWC"`, `"NDHWC"`, or with the channels second.
+        name: Name of the operation.
+
+    Returns:
+        Tensor with the mean of each window.
+
+    >>> tf.nn.avg_pool([[[[1.], [2.]], [[3.], [4.]]]], 2, 2, "VALID").numpy().tolist()
+    [[[[2.5]]]]
+    """
     n = _rank(input, data_format)
     with name_scope(name, "AvgPool" if n == 2 else f"AvgPool{n}D", [input]) as scope:
         return _pool_nd("AVG", n, input, ksize, strides, padding, data_format, scope)

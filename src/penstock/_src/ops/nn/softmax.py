@@ -491,7 +491,20 @@ def _cross_entropy(labels: Any, logits: Any, axis: int, name: str | None) -> Ten
 @export(v2=["nn.softmax_cross_entropy_with_logits"])
 @dispatched
 def softmax_cross_entropy_with_logits_v2(labels: Any, logits: Any, axis: int = -1, name: str | None = None) -> Tensor:
-    """Cross entropy between distributions `labels` and softmax(logits), along `axis`."""
+    """Cross entropy between distributions `labels` and softmax(logits), along `axis`.
+
+    Args:
+        labels: Distributions, of the shape of `logits`.
+        logits: Scores before the softmax.
+        axis: Dimension of the classes.
+        name: Name of the operation.
+
+    Returns:
+        Losses: the shape of `logits` without `axis`.
+
+    >>> tf.nn.softmax_cross_entropy_with_logits(labels=[[0., 1.]], logits=[[0., 2.]]).numpy().round(3).tolist()
+    [0.127]
+    """
     return _cross_entropy(labels, logits, axis, name)
 
 
@@ -603,7 +616,19 @@ def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> bool:
 @export(v2=["nn.sparse_softmax_cross_entropy_with_logits"])
 @dispatched
 def sparse_softmax_cross_entropy_with_logits_v2(labels: Any, logits: Any, name: str | None = None) -> Tensor:
-    """Cross entropy of softmax(logits) when `labels` holds the number of the true class."""
+    """Cross entropy of softmax(logits) when `labels` holds the number of the true class.
+
+    Args:
+        labels: Numbers of the classes: integers of the shape of `logits` without the last dimension.
+        logits: Scores before the softmax, with a class for each column.
+        name: Name of the operation.
+
+    Returns:
+        Losses of the shape of `labels`.
+
+    >>> tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[1], logits=[[0., 2.]]).numpy().round(3).tolist()
+    [0.127]
+    """
     return sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits, name=name)
 
 
@@ -649,14 +674,39 @@ def sigmoid_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
 @export(v2=["nn.sigmoid_cross_entropy_with_logits"])
 @dispatched
 def sigmoid_cross_entropy_with_logits_v2(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
-    """Cross entropy of sigmoid(logits) with `labels` in [0, 1], elementwise."""
+    """Cross entropy of sigmoid(logits) with `labels` in [0, 1], elementwise.
+
+    Args:
+        labels: Probabilities, of the shape and type of `logits`.
+        logits: Scores before the sigmoid.
+        name: Name of the operation.
+
+    Returns:
+        Losses of the shape of `logits`.
+
+    >>> tf.nn.sigmoid_cross_entropy_with_logits(labels=[1., 0.], logits=[2., 2.]).numpy().round(3).tolist()
+    [0.127, 2.127]
+    """
     return sigmoid_cross_entropy_with_logits(labels=labels, logits=logits, name=name)
 
 
 @export(v2=["nn.weighted_cross_entropy_with_logits"])
 @dispatched
 def weighted_cross_entropy_with_logits_v2(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
-    """The logistic loss with errors on positive labels counted `pos_weight` times."""
+    """The logistic loss with errors on positive labels counted `pos_weight` times.
+
+    Args:
+        labels: Probabilities, of the shape and type of `logits`.
+        logits: Scores before the sigmoid.
+        pos_weight: Weight of positive labels: above 1 for fewer misses, below for fewer false alarms.
+        name: Name of the operation.
+
+    Returns:
+        Losses of the shape of `logits`.
+
+    >>> tf.nn.weighted_cross_entropy_with_logits([1., 0.], [2., 2.], pos_weight=3.0).numpy().round(3).tolist()
+    [0.381, 2.127]
+    """
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
         logits = convert(logits, name="logits")
         labels = convert(labels, name="labels")

@@ -54,7 +54,17 @@ def ragged_rows(parts: Any) -> Any:
 def split_v2(input: Any, sep: Any = None, maxsplit: int = -1, name: str | None = None) -> Any:
     """Strings split at `sep`, or at whitespace, into a ragged tensor with one dimension more.
 
-    >>> tf.strings.split(["hello world", "a b c"])
+    Args:
+        input: Strings of any shape.
+        sep: Text between the parts; whitespace by default.
+        maxsplit: How often to split at most; −1 for no limit.
+        name: Name of the operation.
+
+    Returns:
+        A ragged tensor with one dimension more; a vector for a single string.
+
+    >>> tf.strings.split(["hello world", "a b c"]).to_list()
+    [[b'hello', b'world'], [b'a', b'b', b'c']]
     """
     with name_scope(name, "StringSplit"):
         return _split(_dense_or_ragged(input, dtypes.string, "input"), sep, maxsplit)
@@ -94,7 +104,15 @@ def split(input: Any = None, sep: Any = None, maxsplit: int = -1, result_type: s
 def string_bytes_split(input: Any, name: str | None = None) -> Any:
     """Strings as ragged rows of single bytes.
 
-    >>> tf.strings.bytes_split(["hello", "123"])
+    Args:
+        input: Strings of any shape.
+        name: Name of the operation.
+
+    Returns:
+        A ragged tensor with one dimension more.
+
+    >>> tf.strings.bytes_split(["ab", "c"]).to_list()
+    [[b'a', b'b'], [b'c']]
     """
     with name_scope(name, "StringsByteSplit"):
         return _bytes_split(_dense_or_ragged(input, name="input"))
@@ -121,7 +139,20 @@ def ngrams(data: Any, ngram_width: Any, separator: str = " ", pad_values: Any = 
            preserve_short_sequences: bool = False, name: str | None = None) -> Any:
     """Runs of `ngram_width` strings (of each width in a list) along the last dimension, joined.
 
-    >>> tf.strings.ngrams(["A", "B", "C"], 2)     # ["A B", "B C"]
+    Args:
+        data: Strings; ragged or not.
+        ngram_width: How many strings are joined: a number, or a list of them.
+        separator: Text between them.
+        pad_values: What stands before and after each row: a string, or a pair of them.
+        padding_width: How often these are repeated; one less than the width by default.
+        preserve_short_sequences: Whether rows that are too short give one run.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the rank of `data`.
+
+    >>> tf.strings.ngrams(["A", "B", "C"], 2).numpy().tolist()
+    [b'A B', b'B C']
     """
     pads = pad_values if isinstance(pad_values, (list, tuple)) else (pad_values, pad_values)
     if pad_values is not None and not all(isinstance(p, (str, bytes)) for p in pads[:2]):

@@ -98,7 +98,16 @@ def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool =
 def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
     """Whether strings match `pattern` from beginning to end.
 
-    >>> tf.strings.regex_full_match(["TF lib", "lib TF"], ".*lib$")
+    Args:
+        input: Strings of any shape.
+        pattern: Regular expression, in the syntax of RE2.
+        name: Name of the operation.
+
+    Returns:
+        Booleans of the shape of `input`.
+
+    >>> tf.strings.regex_full_match(["TF lib", "lib TF"], ".*lib$").numpy().tolist()
+    [True, False]
     """
     if isinstance(pattern, (str, bytes)):
         return static_regex_full_match(input, pattern=pattern, name=name)

@@ -217,7 +217,19 @@ def string_to_number(string_tensor: Any = None, out_type: Any = dtypes.float32, 
 @export(v2=["strings.to_number"])
 @dispatched
 def string_to_number_v2(input: Any, out_type: Any = dtypes.float32, name: str | None = None) -> Tensor:
-    """The numbers in strings."""
+    """The numbers in strings.
+
+    Args:
+        input: Strings of any shape.
+        out_type: Type of the numbers: float32, float64, int32 or int64.
+        name: Name of the operation.
+
+    Returns:
+        Numbers of the shape of `input`.
+
+    >>> tf.strings.to_number(["1.5", "-2"]).numpy().tolist()
+    [1.5, -2.0]
+    """
     return string_to_number_op(input, out_type=out_type, name=name)
 
 
@@ -253,7 +265,18 @@ def string_format(template: str, inputs: Any, placeholder: str = "{}", summarize
                   name: str | None = None) -> Tensor:
     """`template` with each placeholder replaced by the value of a tensor.
 
-    >>> tf.strings.format("x is {}", x)
+    Args:
+        template: Text with placeholders.
+        inputs: A tensor, or a list of them: one for each placeholder.
+        placeholder: What is replaced.
+        summarize: How many elements of each dimension are shown at both ends.
+        name: Name of the operation.
+
+    Returns:
+        A string.
+
+    >>> tf.strings.format("x is {}", tf.constant([1, 2])).numpy()
+    b'x is [1 2]'
     """
     if isinstance(inputs, Tensor) or getattr(inputs, "_is_tensor_like", False):
         inputs = [inputs]
@@ -291,7 +314,15 @@ def _cased(input: np.ndarray, encoding: str, of_bytes: Any, of_text: Any) -> np.
 def strip(input: Any, name: str | None = None) -> Tensor:
     """Strings without leading and trailing whitespace.
 
-    >>> tf.strings.strip(["  a b\\n"])
+    Args:
+        input: Strings of any shape.
+        name: Name of the operation.
+
+    Returns:
+        Strings of the shape of `input`.
+
+    >>> tf.strings.strip(["  a b "]).numpy().tolist()
+    [b'a b']
     """
     return string_strip(input, name=name)
 
@@ -299,14 +330,38 @@ def strip(input: Any, name: str | None = None) -> Tensor:
 @export("strings.lower")
 @dispatched
 def lower(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
-    """Strings in lower case: ASCII letters, or all of them with encoding="utf-8"."""
+    """Strings in lower case: ASCII letters, or all of them with encoding="utf-8".
+
+    Args:
+        input: Strings of any shape.
+        encoding: `""` for ASCII, or `"utf-8"`.
+        name: Name of the operation.
+
+    Returns:
+        Strings of the shape of `input`.
+
+    >>> tf.strings.lower(["One", "TWO"]).numpy().tolist()
+    [b'one', b'two']
+    """
     return string_lower(input, encoding=encoding, name=name)
 
 
 @export("strings.upper")
 @dispatched
 def upper(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
-    """Strings in upper case: ASCII letters, or all of them with encoding="utf-8"."""
+    """Strings in upper case: ASCII letters, or all of them with encoding="utf-8".
+
+    Args:
+        input: Strings of any shape.
+        encoding: `""` for ASCII, or `"utf-8"`.
+        name: Name of the operation.
+
+    Returns:
+        Strings of the shape of `input`.
+
+    >>> tf.strings.upper(["One", "two"]).numpy().tolist()
+    [b'ONE', b'TWO']
+    """
     return string_upper(input, encoding=encoding, name=name)
 
 
@@ -337,7 +392,21 @@ def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Te
 @export(v2=["strings.length"])
 @dispatched
 def string_length_v2(input: Any, unit: str = "BYTE", name: str | None = None) -> Tensor:
-    """The lengths of strings, in bytes or in UTF-8 characters."""
+    """The lengths of strings, in bytes or in UTF-8 characters.
+
+    Args:
+        input: Strings of any shape.
+        unit: `"BYTE"` or `"UTF8_CHAR"`.
+        name: Name of the operation.
+
+    Returns:
+        Integers of the shape of `input`.
+
+    >>> tf.strings.length(["one", "é"]).numpy().tolist()
+    [3, 2]
+    >>> tf.strings.length(["one", "é"], unit="UTF8_CHAR").numpy().tolist()
+    [3, 1]
+    """
     return string_length_op(input, unit=unit, name=name)
 
 
@@ -400,7 +469,21 @@ def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = 
 @export(v2=["strings.substr"])
 @dispatched
 def substr_v2(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None = None) -> Tensor:
-    """Parts of strings, from `pos` (negative: from the end), up to `len` bytes or characters long."""
+    """Parts of strings, from `pos` (negative: from the end), up to `len` bytes or characters long.
+
+    Args:
+        input: Strings of any shape.
+        pos: Where parts begin: one number, or one for each string.
+        len: How long they are at most.
+        unit: `"BYTE"` or `"UTF8_CHAR"`.
+        name: Name of the operation.
+
+    Returns:
+        Strings of the shape of `input`.
+
+    >>> tf.strings.substr(["hello", "world"], 1, 3).numpy().tolist()
+    [b'ell', b'orl']
+    """
     return substr_op(input, pos, len, unit=unit, name=name)
 
 
@@ -437,7 +520,16 @@ def _string_join_kernel(inputs, *, separator):
 def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Tensor:
     """Strings of several tensors joined elementwise; scalars are broadcast.
 
-    >>> tf.strings.join(["/", ["a", "b"]])
+    Args:
+        inputs: List of string tensors of one shape; scalars are broadcast.
+        separator: Text between them.
+        name: Name of the operation.
+
+    Returns:
+        Strings of that shape.
+
+    >>> tf.strings.join(["/", ["a", "b"]]).numpy().tolist()
+    [b'/a', b'/b']
     """
     if isinstance(inputs, (list, tuple)) and not inputs:
         return convert("", name=name)
@@ -500,7 +592,21 @@ def reduce_join(inputs: Any, axis: Any = None, keep_dims: bool | None = None, se
 @dispatched
 def reduce_join_v2(inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "",
                    name: str | None = None) -> Tensor:
-    """Strings joined along dimensions, in the order in which these are given; all by default, row by row."""
+    """Strings joined along dimensions, in the order in which these are given; all by default, row by row.
+
+    Args:
+        inputs: Strings of any shape.
+        axis: Dimensions to join; all by default.
+        keepdims: Whether these stay, with size 1.
+        separator: Text between the strings.
+        name: Name of the operation.
+
+    Returns:
+        Strings without these dimensions.
+
+    >>> tf.strings.reduce_join([["a", "b"], ["c", "d"]], axis=1, separator="-").numpy().tolist()
+    [b'a-b', b'c-d']
+    """
     with name_scope(None, "ReduceJoin", [inputs, axis]):
         inputs = convert(inputs)
         if axis is None:

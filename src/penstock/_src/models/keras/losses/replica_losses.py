@@ -21,7 +21,17 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
                          max_sequence_length: Any = None) -> Any:
     """The sum of a replica's losses, divided by the number of examples of all replicas.
 
-    >>> loss = tf.nn.compute_average_loss(per_example_loss, global_batch_size=64)
+    Args:
+        per_example_loss: Losses of the examples of this replica.
+        sample_weight: Weights of the examples.
+        global_batch_size: Examples of all replicas; by default those here, times the replicas.
+        max_sequence_length: Longest sequence, if losses are per position.
+
+    Returns:
+        A scalar, to be added up over the replicas.
+
+    >>> tf.nn.compute_average_loss(tf.constant([1., 2.]), global_batch_size=4).numpy().item()
+    0.75
     """
     losses = convert(per_example_loss)
     dtype = losses.dtype
@@ -58,7 +68,14 @@ def _total(losses: Any) -> Any:
 def scale_regularization_loss(regularization_loss: Any) -> Any:
     """The sum of regularization losses, divided by the number of replicas: all of them have the same one.
 
-    >>> loss += tf.nn.scale_regularization_loss(tf.add_n(model.losses))
+    Args:
+        regularization_loss: Losses of weights, which each replica computes.
+
+    Returns:
+        A scalar, to be added up over the replicas.
+
+    >>> tf.nn.scale_regularization_loss(tf.constant([1., 2.])).numpy().item()
+    3.0
     """
     if in_cross_replica_context():
         raise RuntimeError("You are calling `scale_regularization_loss` in cross replica context, while it was expected to be "
