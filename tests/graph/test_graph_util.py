@@ -48,6 +48,16 @@ def test_training_nodes_are_spliced_out():
     assert list(out.node[2].input) == ["a", "^held"]
 
 
+def test_nodes_that_others_are_colocated_with_are_no_training_nodes():
+    graph = graph_def("""
+        node { name: 'a' op: 'Const' } node { name: 'i' op: 'Identity' input: 'a' } node { name: 'j' op: 'Identity' input: 'a' }
+        node { name: 'b' op: 'Neg' input: 'i' attr { key: '_class' value { list { s: 'loc:@i' } } } }
+        node { name: 'c' op: 'Neg' input: 'j' }""")
+    out = util.remove_training_nodes(graph)
+    assert names(out) == ["a", "i", "b", "c"] and list(out.node[3].input) == ["a"]
+    assert [list(n.attr) for n in out.node] == [[], [], ["_class"], []]
+
+
 def test_what_must_run_on_cpu():
     def node(op, **types):
         message = tf.NodeDef(op=op)

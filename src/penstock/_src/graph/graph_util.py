@@ -96,8 +96,7 @@ def remove_training_nodes(input_graph: GraphDef, protected_nodes: Iterable[str] 
         controlling.update(controls)
         if controls:
             controlled.add(node.name)
-    colocated = {c.decode().removeprefix("loc:@") for n in kept.node for c in n.attr["_class"].list.s} if \
-        any("_class" in n.attr for n in kept.node) else set()
+    colocated = {c.decode().removeprefix("loc:@") for n in kept.node if "_class" in n.attr for c in n.attr["_class"].list.s}
     pinned = protected | controlling | controlled | colocated
     spliced = {n.name: n.input[0] for n in kept.node if n.op == "Identity" and n.name not in pinned}
     out = GraphDef(node=[n for n in kept.node if n.name not in spliced])
