@@ -291,6 +291,9 @@ def test_composites_and_their_specs():
     assert (packed.indices, packed.values) == (5, 6)
     nest.assert_same_structure(x, x._type_spec, expand_composites=True)
     nest.assert_shallow_structure(x._type_spec, x, expand_composites=True)
+    derived = type("Derived", (Composite,), {})(3, 4)               # described by the same spec
+    nest.assert_same_structure(x, derived, expand_composites=True)
+    nest.assert_shallow_structure(derived, x, expand_composites=True)
     with pytest.raises(ValueError, match="Incompatible CompositeTensor TypeSpecs"):
         nest.assert_same_structure(x, Composite(1, 2, rank=3), expand_composites=True)
     with pytest.raises(TypeError):

@@ -147,3 +147,10 @@ def test_components_of_mappings_come_in_the_order_of_their_keys():
     assert [float(p) for p in parts] == [2.0, 1.0]
     again = tf.nest.pack_sequence_as(value, parts, expand_composites=True)
     assert float(again.of["gum"]) == 1.0 and float(again.of["chocolate"]) == 2.0
+
+
+def test_a_nested_spec_has_no_other_base_class():
+    with pytest.raises(ValueError, match="Spec must be directly subclassed from tf.TypeSpec"):
+        class Wrong(tf.experimental.ExtensionType):
+            class Spec(tf.data.DatasetSpec):
+                pass

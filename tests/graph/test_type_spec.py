@@ -60,7 +60,10 @@ def test_the_common_supertype_leaves_open_what_differs():
     assert PairSpec([2], tf.int32).most_specific_common_supertype([PairSpec([2], tf.bool)]) is None
     assert PairSpec([2], tf.int32).most_specific_common_supertype([tf.TensorSpec([2], tf.int32)]) is None
     named = tf.TensorSpec([2], tf.int32, "x")
-    assert named.most_specific_common_supertype([tf.TensorSpec([3], tf.int32, "y")]) == tf.TensorSpec([None], tf.int32)
+    other = tf.TensorSpec([3], tf.int32, "y")
+    assert named.most_specific_common_supertype([other]) is None
+    with pytest.raises(ValueError, match="No TypeSpec is compatible with both"):
+        named.most_specific_compatible_type(other)
     assert named.most_specific_common_supertype([named]).name == "x"
 
 

@@ -166,3 +166,21 @@ def test_gather_by_small_integers():
             out = tf.gather(params, at)
         assert out.numpy().tolist() == [[5, 6], [1, 2], [5, 6]]
         assert tf.convert_to_tensor(tape.gradient(out, params)).numpy().tolist() == [[1, 1], [0, 0], [2, 2]]
+
+
+@pytest.mark.parametrize("f, dtypes", [
+    (lambda x: tf.signal.fft(x), "complex64 complex128"), (lambda x: tf.image.rgb_to_hsv(x), "float32 float64"),
+    (lambda x: tf.nn.max_pool2d(x, 1, 1, "VALID"), "float16 float64 uint8 int64"),
+    (lambda x: tf.math.nextafter(x, x), "float32 float64"), (lambda x: tf.math.invert_permutation(x), "int32 int64"),
+])
+def test_arrays_keep_their_dtype_in_graphs(f, dtypes):
+    for dtype in dtypes.split():
+        array = np.arange(3).astype(dtype)
+        array = array if "perm" in f.__code__.co_names[-1] else array.reshape(1, 1, 1, 3)
+        assert tf.function(lambda a=array: f(a))().dtype.name == dtype
+
+
+def test_a_tensor_of_a_resource_is_shown():
+    handle = tf.Variable(1.).handle
+    assert f"{handle}" in str(handle) and "type=\"tensorflow::Var\"" in f"{handle}"
+    assert repr(handle).startswith("<tf.Tensor: shape=(), dtype=resource, value=<ResourceHandle(")

@@ -32,3 +32,20 @@ def test_broken_and_other_data():
             tf.io.decode_jpeg(bad)
     png = tf.io.encode_png(np.zeros((2, 3, 3), "uint8")).numpy()
     assert tf.io.decode_jpeg(png).shape == (2, 3, 3)
+
+
+def test_arrays_of_16_bits_are_encoded_with_16_bits():
+    pixels = (np.arange(12).reshape(2, 2, 3) * 20).astype(np.uint16)            # they fit 8 bits, too
+    assert np.array_equal(tf.io.decode_png(tf.io.encode_png(pixels), dtype=tf.uint16), pixels)
+    assert np.array_equal(tf.function(lambda: tf.io.decode_png(tf.io.encode_png(pixels), dtype=tf.uint16))(), pixels)
+
+
+@pytest.mark.parametrize("name", ["decode_png", "decode_jpeg", "decode_gif"])
+def test_a_bitmap_is_not_decoded_by_ops_of_other_formats(name):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Trying to decode BMP format using a wrong op.*Decode"):
+        getattr(tf.io, name)(b"BM" + bytes(60))
+
+
+def test_other_formats_are_not_decoded_as_bitmaps():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Trying to decode PNG format using DecodeBmp op"):
+        tf.io.decode_bmp(tf.io.encode_png(np.zeros((2, 2, 3), np.uint8)))

@@ -347,8 +347,8 @@ def _type_difference(a: Any, b: Any) -> _Fault | None:
         )
     if type(a) is type(b) or isinstance(a, list) and isinstance(b, list) or _same_named(type(a), type(b)):
         return None
-    if _is_composite(a) and _is_spec(b) or _is_spec(a) and _is_composite(b):
-        return None
+    if (_is_composite(a) or _is_spec(a)) and (_is_composite(b) or _is_spec(b)):
+        return None                                                           # their specs are compared
     return TypeError, (
         f"The two structures don't have the same sequence type. First structure {_show(a)} has type "
         f"{type(a).__name__}, while second structure {_show(b)} has type {type(b).__name__}"
@@ -422,7 +422,7 @@ def _check_shallow_type(shallow: Any, deep: Any) -> None:
         or isinstance(deep, Mapping) and isinstance(shallow, Mapping)
         or isinstance(deep, list) and isinstance(shallow, list)           # the lists of modules and models, too
         or _same_named(type(shallow), type(deep))
-        or {_kind(type(shallow), True), _kind(type(deep), True)} == {_COMPOSITE, _SPEC}
+        or {_kind(type(shallow), True), _kind(type(deep), True)} <= {_COMPOSITE, _SPEC}
     )
     if not alike:
         raise TypeError(

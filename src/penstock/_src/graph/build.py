@@ -270,11 +270,19 @@ def _one(opdef: OpDef, arg: Arg, value: Any, args: tuple, attrs: dict[str, Any],
     preferred = None
     if wanted is None and not isinstance(value, Tensor):
         wanted = _typed_peer(opdef, n, args, value, arrays_follow)
-        preferred = opdef.attrs[n].default
-        preferred = None if preferred is REQUIRED else preferred
+        preferred = _preferred(opdef.attrs[n], value, arrays_follow)
     t = _converted(opdef, arg, value, wanted, preferred, to_tensor)
     _set_type(opdef, arg, n, t.dtype.base_dtype, attrs)
     return t
+
+
+def _preferred(attr: Any, value: Any, eager: bool) -> Any:
+    """The dtype that a value gets if it can have it. In a graph an array keeps a dtype that the op allows, as in TensorFlow."""
+    if attr.default is REQUIRED:
+        return None
+    if not eager and isinstance(value, (np.ndarray, np.generic)) and any(value.dtype == t.np for t in attr.allowed or ()):
+        return None
+    return attr.default
 
 
 def _converted(opdef: OpDef, arg: Arg, value: Any, wanted: Any, preferred: Any, to_tensor: Any) -> Any:

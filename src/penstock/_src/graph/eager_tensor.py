@@ -24,6 +24,10 @@ def _undefined(name: str, doc: str) -> property:
     return property(raises, doc=doc)
 
 
+_OPAQUE = (dtypes.resource, dtypes.variant)                    # dtypes of values that are no numbers or strings
+_RESOURCE_TYPES = {"VariableResource": "tensorflow::Var"}      # names that other programs know
+
+
 @export("__internal__.EagerTensor")
 class EagerTensor(Tensor):
     """A tensor with a value. Prints as TensorFlow's do, and works with numpy."""
@@ -136,7 +140,7 @@ class EagerTensor(Tensor):
         return round(self.numpy(), *args)
 
     def __format__(self, spec: str) -> str:
-        return format(self.numpy(), spec)
+        return format(self._show(str) if self.dtype in _OPAQUE else self.numpy(), spec)
 
     def __len__(self) -> int:
         if not self.static_dims:
@@ -165,14 +169,19 @@ class EagerTensor(Tensor):
         return (_rebuild, (self.numpy(), self.dtype))
 
     def __repr__(self) -> str:
-        return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={self._show(repr)}>"
+        held = "value" if self.dtype in _OPAQUE else "numpy"
+        return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, {held}={self._show(repr)}>"
 
     def __str__(self) -> str:
         return f"tf.Tensor({self._show(str)}, shape={self.shape}, dtype={self.dtype.name})"
 
     def _show(self, form: Any) -> str:
-        if self.dtype in (dtypes.resource, dtypes.variant):
+        if self.dtype is dtypes.variant:
             return f"<{type(self._value).__name__}>"
+        if self.dtype is dtypes.resource:
+            kind = type(self._value).__name__
+            return (f'<ResourceHandle(name="{getattr(self._value, "name", "")}", device="{self.device}", '
+                    f'container="localhost", type="{_RESOURCE_TYPES.get(kind, kind)}")>')
         value = self.numpy()
         text = form(value.item()) if form is repr and isinstance(value, np.generic) else form(value)
         return "\n" + text if "\n" in text else text

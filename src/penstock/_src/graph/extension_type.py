@@ -386,7 +386,7 @@ def _add_spec(cls: Any, namespace: dict) -> None:
         if not isinstance(own, type):
             raise ValueError(f"{cls.__qualname__}.Spec must be a nested class; got {own}.")
         made: Any = own if issubclass(own, ExtensionTypeSpec) else type(own.__name__, (own, base), dict(own.__dict__))
-        if not issubclass(own, TypeSpec) and own.__bases__ != (object,):
+        if not issubclass(own, ExtensionTypeSpec) and own.__bases__ not in ((object,), (TypeSpec,)):
             raise ValueError(f"{cls.__qualname__}.Spec must be directly subclassed from tf.TypeSpec.")
     else:
         made = type("Spec", (base,), {"__module__": cls.__module__})

@@ -302,11 +302,10 @@ class TensorSpec(DenseSpec, BatchableTypeSpec):
             self._shape.is_compatible_with(spec_or_tensor.shape)
 
     def most_specific_compatible_type(self, other: Any) -> TensorSpec:
-        """The narrowest spec that covers both."""
-        if type(self) is not type(other) or self._dtype != other.dtype:
-            raise ValueError(f"Types are not compatible: {self!r} vs {other!r}")
-        return TensorSpec(self._shape.most_specific_compatible_shape(other.shape), self._dtype,
-                          self._name if self._name == other.name else None)
+        """The narrowest spec that covers both; ValueError if there is none. A name is a part of what is described."""
+        if type(self) is not type(other) or self._dtype != other.dtype or self._name != other.name:
+            raise ValueError(f"No TypeSpec is compatible with both {self!r} and {other!r}")
+        return TensorSpec(self._shape.most_specific_compatible_shape(other.shape), self._dtype, self._name)
 
     def is_subtype_of(self, other: Any) -> bool:
         """Whether `other` describes every tensor that this spec describes. A name is a part of what is described."""
@@ -315,10 +314,9 @@ class TensorSpec(DenseSpec, BatchableTypeSpec):
 
     def most_specific_common_supertype(self, others: Any) -> TensorSpec | None:
         """The narrowest spec that covers this one and all `others`, or None."""
-        if any(not isinstance(o, TensorSpec) or o.dtype != self._dtype for o in others):
+        if any(not isinstance(o, TensorSpec) or o.dtype != self._dtype or o.name != self._name for o in others):
             return None
-        return TensorSpec(self._shape.most_specific_common_supertype([o.shape for o in others]), self._dtype,
-                          self._name if all(o.name == self._name for o in others) else None)
+        return TensorSpec(self._shape.most_specific_common_supertype([o.shape for o in others]), self._dtype, self._name)
 
     def _without_tensor_names(self) -> TensorSpec:
         return self if self._name is None else TensorSpec(self._shape, self._dtype)

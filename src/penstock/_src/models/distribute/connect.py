@@ -254,6 +254,8 @@ def connect_to_cluster(cluster_spec_or_resolver: Any, job_name: str = "localhost
 
     >>> tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec({"worker": ["localhost:2222", "localhost:2223"]}))
     """
+    if not context.executing_eagerly():
+        raise ValueError("`tf.config.experimental_connect_to_cluster` can only be called in eager mode.")
     if cluster_device_filters is not None:
         if not isinstance(cluster_device_filters, ClusterDeviceFilters):
             raise ValueError("`cluster_device_filters` must be an instance of `tf.config.experimental.ClusterDeviceFilters`.")

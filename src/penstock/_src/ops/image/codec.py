@@ -186,10 +186,17 @@ decode_gif.shape(lambda contents: (None, None, None, 3))
 jpeg_shape.shape(lambda contents: (3,))
 
 
+def _no_bmp(data: bytes, op_name: str) -> bytes:
+    if data.startswith(_BMP):
+        raise errors.invalid("Trying to decode BMP format using a wrong op. Use `decode_bmp` or `decode_image` instead. "
+                             f"Op used: {op_name}")
+    return data
+
+
 @decode_png.kernel
 def _decode_png_kernel(contents, *, channels, dtype):
-    data = _bytes(contents)
-    image = _open(data, ("PNG", "JPEG", "GIF", "BMP"))
+    data = _no_bmp(_bytes(contents), "DecodePng")
+    image = _open(data, ("PNG", "JPEG", "GIF"))
     with _decoding("Broken image data"):
         if dtype.name == "uint16":
             return torch.from_numpy(_sixteen(image, data, channels))
@@ -260,10 +267,10 @@ def _reduced(image: Any, ratio: int, channels: int) -> np.ndarray:
 def _decode_jpeg_kernel(contents, *, channels, ratio):
     if channels not in (0, 1, 3):
         raise errors.invalid(f"channels must be 0, 1, or 3, got {channels}")
-    data = _bytes(contents)
+    data = _no_bmp(_bytes(contents), "DecodeJpeg")
     pixels = _plain_jpeg(data, channels) if ratio == 1 else None
     if pixels is None:
-        pixels = _reduced(_open(data, ("JPEG", "PNG", "GIF", "BMP")), ratio, channels)
+        pixels = _reduced(_open(data, ("JPEG", "PNG", "GIF")), ratio, channels)
     return torch.from_numpy(pixels)
 
 
@@ -272,14 +279,14 @@ def _decode_and_crop_kernel(contents, crop_window, *, channels, ratio):
     y, x, h, w = (int(v) for v in crop_window) if crop_window.numel() == 4 else (0, 0, 0, 0)
     array = _reduced(_open(_bytes(contents), ("JPEG",)), ratio, channels)
     if h <= 0 or w <= 0 or y < 0 or x < 0 or y + h > array.shape[0] or x + w > array.shape[1]:
-        raise errors.invalid("Invalid crop window")
+        raise errors.invalid(f"Invalid JPEG data or crop window {[y, x, h, w]}, image size {list(array.shape[:2])}")
     return torch.from_numpy(np.ascontiguousarray(array[y:y + h, x:x + w]))
 
 
 @decode_gif.kernel
 def _decode_gif_kernel(contents):
     from PIL import ImageSequence
-    image = _open(_bytes(contents), ("GIF", "PNG", "JPEG", "BMP"))
+    image = _open(_no_bmp(_bytes(contents), "DecodeGif"), ("GIF", "PNG", "JPEG"))
     with _decoding("Invalid GIF data"):
         frames = [np.asarray(f.convert("RGB")) for f in ImageSequence.Iterator(image)]
     return torch.from_numpy(np.stack(frames))
@@ -322,7 +329,12 @@ def _with_channels(stored: np.ndarray, channels: int) -> np.ndarray:
 
 @decode_bmp.kernel
 def _decode_bmp_kernel(contents, *, channels):
-    return torch.from_numpy(_bmp_pixels(_bytes(contents), channels))
+    data = _bytes(contents)
+    for kind, start in (("JPEG", _JPEG), ("PNG", _PNG), ("GIF", _GIF)):
+        if data.startswith(start):
+            raise errors.invalid(f"Trying to decode {kind} format using DecodeBmp op. Use `decode_{kind.lower()}` or "
+                                 "`decode_image` instead.")
+    return torch.from_numpy(_bmp_pixels(data, channels))
 
 
 @decode_webp.kernel
@@ -346,8 +358,8 @@ def _jpeg_shape_kernel(contents, *, output_type):
     return torch.tensor([image.height, image.width, len(image.getbands())], dtype=output_type.torch)
 
 
-encode_png = op("EncodePng", "image: T -> contents: string", "compression: int = -1, T: type in {uint8 uint16} = uint8",
-                export_as="image.encode_png io.encode_png").no_gradient()
+encode_png = op("EncodePng", "image: T -> contents: string",
+                "compression: int = -1, T: type in {uint8 uint16} = uint8").no_gradient()
 encode_jpeg = op("EncodeJpeg", "image: uint8 -> contents: string", "format: string = '', quality: int = 95, progressive: bool "
                  "= False, optimize_size: bool = False, chroma_downsampling: bool = True, density_unit: string in {in cm} = "
                  "'in', x_density: int = 300, y_density: int = 300, xmp_metadata: string = ''",
@@ -438,6 +450,25 @@ def _encode_jpeg_kernel(image, *, format, quality, progressive, optimize_size, c
 @encode_quality.kernel
 def _encode_quality_kernel(images, quality):
     return _jpeg(images, int(quality))
+
+
+@export("io.encode_png", "image.encode_png")
+@dispatched
+def encode_png_image(image: Any, compression: int = -1, name: str | None = None) -> Any:
+    """Encodes an image as a PNG.
+
+    Args:
+        image: Shape [height, width, 1 to 4 channels], uint8 or uint16; leading dimensions are a batch.
+        compression: 0 to 9, where 9 is the smallest; -1 for a default.
+        name: Name of the operation.
+
+    Returns:
+        The bytes, a string tensor. An array of uint16 has 16 bits per sample.
+
+    >>> tf.image.decode_png(tf.image.encode_png(tf.zeros([4, 6, 3], tf.uint8))).shape
+    TensorShape([4, 6, 3])
+    """
+    return encode_png(tf.convert_to_tensor(image) if hasattr(image, "dtype") else image, compression=compression, name=name)
 
 
 @export("io.is_jpeg", "image.is_jpeg")
