@@ -844,6 +844,7 @@ _attach(__name__, "v2", "raw_ops.", {
     "RaggedTensorToSparse": "ops.sparse.ragged",
     "RaggedTensorToTensor": "ops.sparse.ragged_dense",
     "RaggedTensorToVariant": "ops.sparse.ragged",
+    "RaggedTensorToVariantGradient": "ops.sparse.ragged",
     "RandomCrop": "ops.random.random",
     "RandomDataset": "ops.data.dataset_random",
     "RandomDatasetV2": "ops.data.dataset_random",

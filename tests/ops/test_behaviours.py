@@ -184,3 +184,65 @@ def test_a_tensor_of_a_resource_is_shown():
     handle = tf.Variable(1.).handle
     assert f"{handle}" in str(handle) and "type=\"tensorflow::Var\"" in f"{handle}"
     assert repr(handle).startswith("<tf.Tensor: shape=(), dtype=resource, value=<ResourceHandle(")
+
+
+def _ragged_gradient(f, rows):
+    x = tf.ragged.constant(rows)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    return tape.gradient(y, x).to_list()
+
+
+@pytest.mark.parametrize("signature", [None, tf.RaggedTensorSpec([None], tf.float32, ragged_rank=0), tf.float32])
+@pytest.mark.parametrize("run", [lambda f: f, tf.function])
+def test_gradients_of_map_fn_over_ragged_rows(signature, run):
+    def f(x):
+        return tf.map_fn(lambda r: tf.reduce_sum(r * r) if signature is tf.float32 else r * r, x, fn_output_signature=signature)
+    assert run(lambda: _as_tensor(f, [[1., 2.], [], [3.]]))().numpy().tolist() == [2, 4, 6]
+
+
+def _as_tensor(f, rows):
+    x = tf.ragged.constant(rows)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    return tape.gradient(y, x).flat_values
+
+
+def test_gradients_of_map_fn_over_nested_ragged_rows():
+    gradient = _ragged_gradient(lambda x: tf.map_fn(lambda r: r * r, x), [[[1.], [2., 4.]], [], [[3.]]])
+    assert gradient == [[[2], [4, 8]], [], [[6]]]
+
+
+def test_the_gradient_of_ragged_rows_as_variants():
+    rows = tf.raw_ops.RaggedTensorToVariant(rt_nested_splits=[tf.constant([0, 1, 3], tf.int64)], rt_dense_values=[1., 2., 3.],
+                                            batched_input=True)
+    gradient = tf.raw_ops.RaggedTensorToVariantGradient(encoded_ragged_grad=rows, row_splits=tf.constant([0, 1, 3], tf.int64),
+                                                        dense_values_shape=[3], Tvalues=tf.float32)
+    assert gradient.numpy().tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("run", [lambda f: f, tf.function])
+def test_output_gradients_may_be_ragged(run):
+    def f():
+        x = tf.constant([3., 2.])
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.ragged.stack([x, x[:1]])
+        return tape.gradient(y, x, output_gradients=tf.ragged.constant([[1., 1.], [5.]]))
+    assert run(f)().numpy().tolist() == [6, 1]
+
+
+@pytest.mark.parametrize("data, repeats, axis", [(3, 4, 0), ([3], 4, 0), (3, [4], 0), (3, 4, None),
+                                                 ([[1, 2], [3, 4]], [1, 2], 1)])
+def test_repeat_of_an_unknown_rank(data, repeats, axis):
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.int32)] * 2)
+    def f(data, repeats):
+        return tf.repeat(data, repeats, axis=axis)
+    assert f(tf.constant(data), tf.constant(repeats)).numpy().tolist() == np.repeat(data, repeats, axis).tolist()
+
+
+def test_vectorized_map_may_return_sparse_tensors():
+    out = tf.vectorized_map(lambda i: tf.SparseTensor([[0]], tf.reshape(i, [1]), [3]), tf.constant([1, 2]), warn=False)
+    assert tf.sparse.to_dense(out).numpy().tolist() == [[1, 0, 0], [2, 0, 0]]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from penstock._src.base import dtypes, nest
@@ -127,12 +128,9 @@ class Tape:
                                "(or jacobians)")
 
     def _gradient(self, targets: list, sources: list, output_gradients: Any, unconnected: Any) -> list:
-        given = [] if output_gradients is None else nest.flatten(output_gradients)
+        given = [] if output_gradients is None else [p for g in nest.flatten(output_gradients) for p in _parts(g)]
         seeds = [given[i] if i < len(given) else None for i in range(len(targets))]
-        flat_sources: list = []
-        for s in sources:
-            parts = getattr(s, "_gradient_components", None)
-            flat_sources.append(parts() if parts is not None else [_source(s)])
+        flat_sources = [_parts(s, _source) for s in sources]
         grads = backpropagate(self._records, targets, [p for ps in flat_sources for p in ps], seeds)
         out, i = [], 0
         for s, parts in zip(sources, flat_sources, strict=True):
@@ -179,17 +177,18 @@ def _watchable(x: Any) -> list:
 
 
 def _targets(target: Any) -> list:
-    out: list = []
-    for t in nest.flatten(target):
-        parts = getattr(t, "_gradient_components", None)
-        if parts is not None:
-            out.extend(parts())
-        else:
-            out.append(t if isinstance(t, IndexedSlices) else _target(t))
-    return out
+    return [p for t in nest.flatten(target) for p in _parts(t, _target)]
+
+
+def _parts(value: Any, single: Callable[[Any], Any] = lambda x: x) -> list:
+    """The tensors of a composite through which gradients flow; `single` of another value."""
+    parts = getattr(value, "_gradient_components", None)
+    return [single(value)] if parts is None else list(parts())
 
 
 def _target(t: Any) -> Any:
+    if isinstance(t, IndexedSlices):
+        return t
     if hasattr(t, "handle") and not isinstance(t, Tensor):
         return t.handle
     if isinstance(t, (bool, int, float, complex)):

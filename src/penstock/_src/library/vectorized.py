@@ -9,6 +9,8 @@ from typing import Any
 
 from penstock._src.base import nest, tf_logging
 from penstock._src.base.api import LazyModule, export
+from penstock._src.graph.composite_tensor import CompositeTensor
+from penstock._src.graph.type_spec import type_spec_from_value
 from penstock._src.library.map_fn import map_fn_v2
 from penstock._src.ops.control.vectorize import NotVectorizable, vectorized
 
@@ -43,7 +45,10 @@ def vectorized_map(fn: Callable, elems: Any, fallback_to_while_loop: bool = True
     count = sizes[0] if sizes else tf.shape(flat[0])[0]
 
     def of_row(*rows: Any) -> Any:
-        return nest.map_structure(tf.convert_to_tensor, fn(nest.pack_sequence_as(elems, rows)))
+        results = fn(nest.pack_sequence_as(elems, rows))
+        if any(isinstance(r, CompositeTensor) for r in nest.flatten(results)):
+            raise NotVectorizable("it returns composite tensors")
+        return nest.map_structure(tf.convert_to_tensor, results)
     try:
         return vectorized(of_row, flat, count)
     except NotVectorizable as e:
@@ -56,9 +61,11 @@ def vectorized_map(fn: Callable, elems: Any, fallback_to_while_loop: bool = True
 
 def _looped(fn: Callable, elems: Any) -> Any:
     rows = nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), elems)
-    traced = tf.function(lambda row: nest.map_structure(tf.convert_to_tensor, fn(row)))
+    traced = tf.function(lambda row: nest.map_structure(
+        lambda r: r if isinstance(r, CompositeTensor) else tf.convert_to_tensor(r), fn(row)))
     outputs = traced.get_concrete_function(rows).structured_outputs
-    signature = nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), outputs)
+    signature = nest.map_structure(
+        lambda t: type_spec_from_value(t) if isinstance(t, CompositeTensor) else tf.TensorSpec(t.shape, t.dtype), outputs)
     return map_fn_v2(traced, elems, fn_output_signature=signature)
 
 

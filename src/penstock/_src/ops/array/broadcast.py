@@ -237,6 +237,9 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
             data, axis = reshape_op(data, [-1]), 0
         if data.ndim == 0:
             data = reshape_op(data, [1])
+        elif data.static_dims is None:                        # a rank of 0 becomes 1
+            sizes = get("ConcatV2")([[1], shape_internal(data)], 0)
+            data = reshape_op(data, sizes[-get("Maximum")(get("Rank")(data), 1):])
         axis = _axis_of_repeat(axis, data.ndim)
         if count and data.static_dims is not None and data.static_dims.count(None) < 2 and 0 not in data.static_dims:
             return _repeated_evenly(data, count, axis)

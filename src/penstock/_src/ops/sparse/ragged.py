@@ -12,6 +12,7 @@ from penstock._src.base import dtypes, errors
 from penstock._src.data.pipelines import codec
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.kernels import arrays
 from penstock._src.kernels import rows as fast_rows
 from penstock._src.ops.registry import get, op
 
@@ -198,10 +199,52 @@ def _ragged_to_sparse_gradient(op, _indices, grad, _shape):
 # -- variants: a ragged tensor as one value, or its rows as a vector of values ----------------------------------------
 to_variant_op = op("RaggedTensorToVariant", "rt_nested_splits: RAGGED_RANK * Tsplits, rt_dense_values: Tvalues -> "
                    "encoded_ragged: variant", "RAGGED_RANK: int >= 0, Tvalues: type, Tsplits: type in {int32 int64} = int64, "
-                   "batched_input: bool").no_gradient()
+                   "batched_input: bool")
 from_variant_op = op("RaggedTensorFromVariant", "encoded_ragged: variant -> output_nested_splits: output_ragged_rank * "
                      "Tsplits, output_dense_values: Tvalues", "input_ragged_rank: int >= -1, output_ragged_rank: int >= 0, "
-                     "Tvalues: type, Tsplits: type in {int32 int64} = int64").no_gradient()
+                     "Tvalues: type, Tsplits: type in {int32 int64} = int64")
+to_variant_gradient_op = op("RaggedTensorToVariantGradient", "encoded_ragged_grad: variant, row_splits: Tsplits, "
+                            "dense_values_shape: int32 -> dense_values_grad: Tvalues",
+                            "Tvalues: type, Tsplits: type in {int32 int64} = int64").no_gradient()
+
+
+@to_variant_op.gradient
+def _to_variant_grad(op, grad):
+    *splits, values = op.inputs
+    flat = splits[0] if splits else convert(np.zeros(0, np.int64))
+    for s in splits[1:]:                                    # where each row begins in the flat values
+        flat = get("GatherV2")(s, flat, 0)
+    return [None] * len(splits) + [to_variant_gradient_op(grad, flat, get("Shape")(values), Tvalues=values.dtype.base_dtype)]
+
+
+@from_variant_op.gradient
+def _from_variant_grad(op, *grads):
+    # All rows of the outer dimensions are one vector of variants, whose splits are those of the inner dimensions.
+    splits, inner = list(op.outputs[:-1]), op.attrs["input_ragged_rank"]
+    variant = op.inputs[0]
+    if variant.static_dims is None:
+        raise errors.UnimplementedError(None, None, "The gradient of RaggedTensorFromVariant needs variants of known rank.")
+    if variant.static_dims == ():
+        return to_variant_op(splits, grads[-1], batched_input=False)
+    inner = len(splits) - len(variant.static_dims) if inner == -1 else inner
+    rows = to_variant_op(splits[len(splits) - inner - 1:], grads[-1], batched_input=True)
+    return rows if len(variant.static_dims) == 1 else get("Reshape")(rows, get("Shape")(variant))
+
+
+to_variant_gradient_op.shape(lambda encoded_ragged_grad, row_splits, dense_values_shape, *, c: c.dims("dense_values_shape"))
+
+
+@to_variant_gradient_op.kernel(device="cpu")
+def _to_variant_gradient_kernel(encoded_ragged_grad, row_splits, dense_values_shape, *, Tvalues):
+    items = [encoded_ragged_grad] if isinstance(encoded_ragged_grad, EncodedRagged) else encoded_ragged_grad.ravel().tolist()
+    dims = arrays.checked_dims(dense_values_shape)
+    if row_splits.numel() != len(items) + 1:                # one variant for all
+        return items[0].values.reshape(dims) if isinstance(items[0], EncodedRagged) else torch.zeros(dims, dtype=Tvalues.torch)
+    out = torch.zeros(dims, dtype=Tvalues.torch)
+    for item, a, b in zip(items, row_splits[:-1].tolist(), row_splits[1:].tolist(), strict=True):
+        if isinstance(item, EncodedRagged) and item.values.numel():
+            out[a:b] = item.values.reshape(b - a, *dims[1:])
+    return out
 
 
 @to_variant_op.shape
@@ -222,6 +265,14 @@ class EncodedRagged:
 
     def __init__(self, splits: list, values: Any):
         self.splits, self.values = splits, values
+
+    def zeros_like(self) -> EncodedRagged:
+        """The gradient of an unused value."""
+        return EncodedRagged(self.splits, torch.zeros_like(self.values))
+
+    def __add__(self, other: EncodedRagged) -> EncodedRagged:
+        """The sum of two gradients of one value."""
+        return EncodedRagged(self.splits, self.values + other.values)
 
 
 codec.register("ragged", EncodedRagged, lambda v: [v.splits, v.values], lambda p: EncodedRagged(list(p[0]), p[1]))

@@ -78,13 +78,21 @@ class TensorList:
 def _zeros_like(x: Any) -> Any:
     if isinstance(x, TensorList):
         return x.zeros_like()
-    return torch.zeros_like(x) if isinstance(x, torch.Tensor) else x
+    if isinstance(x, torch.Tensor):
+        return torch.zeros_like(x)
+    if isinstance(x, np.ndarray) and x.size and hasattr(x.flat[0], "zeros_like"):           # of variants
+        out = np.empty(x.shape, dtype=object)
+        out.flat[:] = [v.zeros_like() for v in x.flat]
+        return out
+    return x
 
 
 def plus(a: Any, b: Any) -> Any:
     """The sum of two elements; an element that was never set counts as zero."""
     if a is None or b is None:
         return b if a is None else a
+    if isinstance(a, np.ndarray):                           # of variants: the sum of two scalars stays an array
+        return np.add(a, b, out=np.empty(a.shape, dtype=object))
     return a.add(b) if isinstance(a, TensorList) else a + b
 
 
