@@ -42,6 +42,8 @@ TENSORFLOW_2 = {     # where argument lists are those of TensorFlow 2, which are
     "keras.initializers.he_uniform": "a class",
     "keras.initializers.lecun_normal": "a class",
     "keras.initializers.lecun_uniform": "a class",
+    **dict.fromkeys((f"initializers.{kind}" for kind in ("he_normal", "he_uniform", "lecun_normal", "lecun_uniform")),
+                    "a class"),
     "keras.Sequential.__init__": "trainable comes before name",
     "keras.models.Sequential.__init__": "trainable comes before name",
     "random.experimental.create_rng_state": "algorithm is called alg",

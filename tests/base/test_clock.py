@@ -10,9 +10,9 @@ import penstock.compat.v1 as tf
 from penstock._src.base import clock
 
 # Modules that write dates for people and other programs (events, names of folders, tf.timestamp), or compare those of files.
-DATES = {"base/clock.py", "io/events.py", "io/hdf5_guard.py", "models/estimator/estimator.py", "ops/control/print.py",
-         "ops/io/summary_writer.py", "serving/request_log.py", "tools/demo.py", "training/summary/file_writer.py",
-         "execute/trace.py"}
+DATES = {"base/clock.py", "compat/programs/inside/pywrap.py", "io/events.py", "io/hdf5_guard.py",
+         "models/estimator/estimator.py", "ops/control/print.py", "ops/io/summary_writer.py", "serving/request_log.py",
+         "tools/demo.py", "training/summary/file_writer.py", "execute/trace.py"}
 
 
 def wall_clock_calls(tree):

@@ -240,7 +240,7 @@ def test_a_server_that_cannot_start_its_threads_leaves_nothing(monkeypatch, allo
         start(thread)
     monkeypatch.setattr(threading.Thread, "start", limited)
     address = free_addresses(1)[0]
-    with pytest.raises(RuntimeError, match="can't start new thread"):
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="can't start new thread"):
         tf.train.Server({"local": [address]})
     monkeypatch.undo()
     assert eventually(lambda: threading.active_count() <= before)

@@ -127,11 +127,12 @@ def test_functions_of_nn_and_metrics(session):
         np.testing.assert_allclose(found, want, rtol=1e-6)
     rates = [f([1, 1, 0, 0, 1], [0, 1, 0, 1, 0]) for f in (contrib.metrics.streaming_false_positive_rate,
                                                           contrib.metrics.streaming_false_negative_rate)]
-    clipped = contrib.opt.clip_gradients_by_global_norm([(tf.constant([3.0]), "a"), (tf.constant([4.0]), "b")], 1.0)
+    clipped, norm = contrib.opt.clip_gradients_by_global_norm([(tf.constant([3.0]), "a"), (tf.constant([4.0]), "b")], 1.0)
     session.run(tf.local_variables_initializer())
     np.testing.assert_allclose(session.run([u for _, u in rates]), [2 / 3, 1 / 2], rtol=1e-6)
     np.testing.assert_allclose(session.run([v for v, _ in rates]), [2 / 3, 1 / 2], rtol=1e-6)
     np.testing.assert_allclose(session.run([g for g, _ in clipped]), [[0.6], [0.8]], rtol=1e-6)
+    assert session.run(norm) == 5.0 and [v for _, v in clipped] == ["a", "b"]
 
 
 def test_names_that_have_moved():

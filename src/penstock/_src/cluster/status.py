@@ -61,6 +61,8 @@ class StatusBoard:
 
     def __init__(self, server: Any):
         self._server, self._began = server, time.monotonic()
+        own = progress.process.account
+        self._earlier = own.steps, list(own.seconds)         # what the process has counted for servers before this one
         self._samples: collections.deque[Counters] = collections.deque(maxlen=_SAMPLES)
         self._ops = Sampler()
         self.sample_ops = self._ops.look
@@ -77,9 +79,9 @@ class StatusBoard:
             both = links.setdefault(link.peer, [0, 0])
             both[0] += link.sent
             both[1] += link.received
-        own = progress.process.account
-        return Counters(time.monotonic(), views.steps_run + own.steps,
-                        [a + b for a, b in zip(views.spent, own.seconds, strict=True)], links)
+        own, (steps, seconds) = progress.process.account, self._earlier
+        return Counters(time.monotonic(), views.steps_run + own.steps - steps,
+                        [a + b - c for a, b, c in zip(views.spent, own.seconds, seconds, strict=True)], links)
 
     def own(self) -> dict[str, Any]:
         """This task, as plain data."""

@@ -335,7 +335,8 @@ def _output(graph: FuncGraph, x: Any, op_return_value: Any, traced: Any) -> Any:
         with graph.control_dependencies([x]):
             return get("Identity")(op_return_value)
     if isinstance(x, types.GeneratorType):
-        raise NotImplementedError(f"generators are not supported by AutoGraph: {traced!r} is one. A function returns tensors.")
+        raise TypeError(f"To be compatible with tf.function, Python functions must return zero or more Tensors or "
+                        f"ExtensionTypes or None values; {traced!r} is a generator.")
     try:
         t = convert(x)
     except (ValueError, TypeError) as e:

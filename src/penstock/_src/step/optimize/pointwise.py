@@ -242,7 +242,7 @@ def groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]],
                 level[op] += 1
         elif op.opdef in rules.algebra.joins:
             for a, b in itertools.pairwise(s for s in sources if s in able):
-                if level[a] == level[b] and (a in late) is (b in late) and \
+                if level[a] == level[b] and (a in late) is (b in late) and a.place == b.place and \
                         a.outputs[0].static_dims == b.outputs[0].static_dims and \
                         len(group[a]) + len(group[b]) <= MOST and len(widths([*group[a], *group[b]])) <= 1 and \
                         transfers.may_be_one([*group[a], *group[b]]):
@@ -253,7 +253,9 @@ def groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]],
 
 
 def fit(op: Node, source: Node) -> bool:
-    """Whether an op may be joined with a producer: they have the same rows."""
+    """Whether an op may be joined with a producer: they are on one device, and have the same rows."""
+    if op.place != source.place:
+        return False
     if source.opdef in rules.pointwise.reduces and not source.attrs["keep_dims"]:
         return False
     return shape_of(op)[0] == shape_of(source)[0] and len(widths([op, source])) <= 1
