@@ -77,7 +77,7 @@ def test_ranks(graph):
         tf.assert_rank_at_least(tf.zeros([3]), 2)
     with pytest.raises(ValueError, match="rank in .0, 2."):
         tf.assert_rank_in(tf.zeros([3]), [0, 2])
-    with pytest.raises(TypeError, match="must be of type <dtype: 'int32'>"):
+    with pytest.raises(TypeError, match="must be of type tf.int32; got"):
         tf.assert_rank(unknown, 2.0)
     with pytest.raises(ValueError, match="Rank must be a scalar"):
         tf.assert_rank(unknown, [2])

@@ -469,6 +469,11 @@ def show(dims: Dims) -> str:
     return f"({text},)" if len(dims) == 1 else f"({text})"
 
 
+def bracketed(dims: Dims) -> str:
+    """Dims as run-time messages write them: `[2,?]`."""
+    return "<unknown>" if dims is None else "[" + ",".join("?" if d is None else str(d) for d in dims) + "]"
+
+
 def num_elements(dims: Dims) -> int | None:
     """The product of the sizes, or None if the rank or a size is unknown."""
     if dims is None:

@@ -46,6 +46,11 @@ def inside(index: torch.Tensor, size: int) -> bool:
     return int(low) >= 0 and int(high) < size
 
 
+def wide(index: torch.Tensor) -> torch.Tensor:
+    """The indices in a type that kernels index by: int16 becomes int32."""
+    return index.int() if index.dtype is torch.int16 else index
+
+
 def counts(index: torch.Tensor, size: int) -> torch.Tensor:
     """How often each of `size` numbers occurs among valid indices, without reading them on the host: bincount does."""
     if index.is_cpu and not tracing.lowering():

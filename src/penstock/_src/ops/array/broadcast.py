@@ -8,7 +8,7 @@ import torch
 
 from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
-from penstock._src.base.static_shape import TensorShape, as_dims, broadcast, rank_is, show
+from penstock._src.base.static_shape import TensorShape, as_dims, bracketed, broadcast, rank_is, show
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
@@ -45,8 +45,8 @@ def _broadcast_to_shape(input, shape, *, c):
                          f"broadcast to {show(dims)}")
     for d, w in zip(input, dims[len(dims) - len(input):], strict=True):
         if d not in (None, 1) and w is not None and d != w:
-            raise ValueError(f"Incompatible shapes: unable to broadcast tensor of shape {show(input)} to tensor of "
-                             f"shape {show(dims)}")
+            raise ValueError(f"Incompatible shapes: unable to broadcast tensor of shape {bracketed(input)} to tensor of "
+                             f"shape {bracketed(dims)}")
     return dims
 
 
@@ -199,7 +199,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
         else:
             maxlen = convert(maxlen)
         if maxlen.static_dims not in ((), None):
-            raise ValueError("maxlen must be scalar for sequence_mask")
+            raise ValueError(f"`maxlen` must be scalar, got shape {show(maxlen.static_dims)}")
         places = get("Range")(convert(0, maxlen.dtype), maxlen, convert(1, maxlen.dtype))
         ends = get("ExpandDims")(lengths, -1)
         if ends.dtype != places.dtype:

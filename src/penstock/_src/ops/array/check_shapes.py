@@ -7,15 +7,38 @@ from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
+from penstock._src.base.static_shape import Dims, as_dims
 from penstock._src.graph import context
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, name_scope
+from penstock._src.ops.array.array import is_sparse
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.control.checks import assert_, assert_type, label
 from penstock._src.ops.core import group, identity, no_op_def
 from penstock._src.ops.registry import get
+
+
+def _subject(x: Any) -> Any:
+    """What is checked: a tensor, or a sparse tensor as it is."""
+    return x if is_sparse(x) else convert(x, name="x")
+
+
+def _dims(x: Any) -> Dims:
+    return as_dims(x.shape) if is_sparse(x) else x.static_dims
+
+
+def _shape(x: Any) -> Any:
+    return get("Cast")(x.dense_shape, DstT=dtypes.int32) if is_sparse(x) else get("Shape")(x)
+
+
+def _rank(x: Any) -> Any:
+    return get("Size")(x.dense_shape) if is_sparse(x) else get("Rank")(x)
+
+
+def _label(x: Any) -> str:
+    return label(x.values if is_sparse(x) else x)
 
 
 # -- ranks ------------------------------------------------------------------------------------------------------------
@@ -31,24 +54,25 @@ def _check_rank(opname: str, words: str, x: Any, ranks: Any, holds: Callable, sy
     `holds(rank, ranks)` decides on ints and `symbolic` on tensors; `words` and `show` describe the requirement in messages.
     """
     with name_scope(name, opname, [x, *ranks, *(data or ())]):
-        x = convert(x, name="x")
+        x = _subject(x)
         ranks = [convert(r, name="rank") for r in ranks]
-        what = "" if context.executing_eagerly() else x.name
+        what = "" if context.executing_eagerly() else _label(x)
         for r in ranks:
             assert_type(r, dtypes.int32)
         values = [constant_value(r) for r in ranks]
         known = [v for v in values if v is not None]
         if any(k.ndim != 0 for k in known):
             raise ValueError("Rank must be a scalar.")
-        actual = x._rank()
+        dims = _dims(x)
+        actual = None if dims is None else len(dims)
         if actual is not None and len(known) == len(ranks):
             if not holds(actual, [int(k) for k in known]):
                 raise ValueError(f"{_prefix(message)}Tensor {what} must have {words} {show(known)}.  Received rank "
                                  f"{actual}, shape {x.shape}")
             return no_op_def(name="static_checks_determined_all_ok")
         if data is None:
-            data = [message or "", f"Tensor {what} must have {words}", *ranks, "Received shape: ", get("Shape")(x)]
-        condition = symbolic(get("Rank")(x), ranks)
+            data = [message or "", f"Tensor {what} must have {words}", *ranks, "Received shape: ", _shape(x)]
+        condition = symbolic(_rank(x), ranks)
         unknown = [r for r, v in zip(ranks, values, strict=True) if v is None]
         checks = [assert_rank(r, 0, data=["Rank must be a scalar. Received rank: ", r]) for r in unknown]
         if checks:
@@ -158,7 +182,7 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: int | None = None, m
         shapes = shapes.items()
     message = message or ""
     with name_scope(name, "assert_shapes", [data or ()]):
-        constraints = [_constraint(convert(x), s, message) for x, s in shapes if s is not None]
+        constraints = [_constraint(_subject(x), s, message) for x, s in shapes if s is not None]
         ranks = [_rank_check(c, data, summarize, message) for c in constraints]
         for c in constraints:
             c.sizes = _sizes(c.x)
@@ -177,12 +201,12 @@ def assert_shapes_v2(shapes: Any, data: Any = None, summarize: int | None = None
 
 def _constraint(x: Tensor, shape: Any, message: str) -> _Constraint:
     if not hasattr(shape, "__iter__") and not hasattr(shape, "__getitem__"):
-        raise ValueError(f"{_prefix(message)}Tensor {label(x)}.  Specified shape must be an iterable.  An iterable has the "
+        raise ValueError(f"{_prefix(message)}Tensor {_label(x)}.  Specified shape must be an iterable.  An iterable has the "
                          f"attribute `__iter__` or `__getitem__`.  Received specified shape: {shape}")
     symbols = tuple(shape)
     for i, s in enumerate(symbols):
         if i and (s is Ellipsis or isinstance(s, str) and s == "*"):
-            raise ValueError(f"{_prefix(message)}Tensor {label(x)} specified shape index {i}.  Symbol `...` or `*` for a "
+            raise ValueError(f"{_prefix(message)}Tensor {_label(x)} specified shape index {i}.  Symbol `...` or `*` for a "
                              "variable number of unspecified dimensions is only allowed as the first entry")
     is_open = bool(symbols) and (symbols[0] is Ellipsis or isinstance(symbols[0], str) and symbols[0] == "*")
     # A scalar represents a vector of one element.
@@ -200,15 +224,15 @@ def _rank_check(c: _Constraint, data: Any, summarize: int | None, message: str) 
 
 def _sizes(x: Tensor) -> Any:
     """The sizes of `x`: ints where they are known, tensors where not; (1,) for a scalar."""
-    dims = x.static_dims
+    dims = _dims(x)
     if dims == ():
         return (1,)
     if dims is not None and None not in dims:
         return list(dims)
-    dynamic = get("Shape")(x)
+    dynamic = _shape(x)
     if dims is not None:
         return [dynamic[i] if d is None else d for i, d in enumerate(dims)]
-    missing = 1 - get("Minimum")(get("Rank")(x), 1)
+    missing = 1 - get("Minimum")(_rank(x), 1)
     return get("ConcatV2")([dynamic, get("Fill")(get("Reshape")(missing, [1]), 1)], 0)
 
 
@@ -235,7 +259,7 @@ def _size_checks(constraints: list[_Constraint], data: Any, summarize: int | Non
             source = "Specified explicitly"
             if wanted is None:
                 wanted, by, at = seen[symbol]
-                source = f"Specified by tensor {label(by)} dimension {at}"
+                source = f"Specified by tensor {_label(by)} dimension {at}"
             check = _size_check(c.x, dim, actual, wanted, source, data, summarize, message)
             if check is not None:
                 checks.append(check)
@@ -247,10 +271,10 @@ def _size_check(x: Tensor, dim: int, actual: Any, wanted: Any, source: str, data
     found, expected = _number(actual), _number(wanted)
     if found is not None and expected is not None:
         if found != expected:
-            raise ValueError(f"{_prefix(message)}{source}.  Tensor {label(x)} dimension {dim} must have size {expected}.  "
+            raise ValueError(f"{_prefix(message)}{source}.  Tensor {_label(x)} dimension {dim} must have size {expected}.  "
                              f"Received size {found}, shape {x.shape}")
         return None
     if data is None:
-        data = [message, source, f"Tensor {label(x)} dimension", dim, "must have size", wanted, "Received shape: ",
-                get("Shape")(x)]
+        data = [message, source, f"Tensor {_label(x)} dimension", dim, "must have size", wanted, "Received shape: ",
+                _shape(x)]
     return assert_(get("Equal")(actual, wanted), data, summarize=summarize)

@@ -41,7 +41,10 @@ def _edit_distance_kernel(hypothesis_indices, hypothesis_values, hypothesis_shap
                           *, normalize):
     shapes = arrays.ints(hypothesis_shape), arrays.ints(truth_shape)
     rank = len(shapes[0])
-    if rank != len(shapes[1]) or rank < 1:
+    for name, shape in zip(("hypothesis", "truth"), shapes, strict=True):
+        if len(shape) < 2:
+            raise errors.invalid(f"Input SparseTensors must have rank at least 2, but {name}_shape rank is: {len(shape)}")
+    if rank != len(shapes[1]):
         raise errors.invalid(f"truth_shape and hypothesis_shape must have one length, but have {len(shapes[1])} and "
                              f"{rank}")
     _check("hypothesis", hypothesis_indices, hypothesis_values, shapes[0])

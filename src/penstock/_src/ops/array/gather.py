@@ -28,7 +28,7 @@ from penstock._src.ops.registry import get, op
 
 # -- gather along an axis --------------------------------------------------------------
 gather_v2_op = op("GatherV2", "params: Tparams, indices: Tindices, axis: Taxis -> output: Tparams",
-                  "batch_dims: int = 0, Tparams: type, Tindices: type in {index}, Taxis: type in {index}")
+                  "batch_dims: int = 0, Tparams: type, Tindices: type in {int16 int32 int64}, Taxis: type in {index}")
 
 
 @rules.batching.rule(gather_v2_op)
@@ -68,6 +68,7 @@ def gathered_dims(params: tuple, indices: tuple, axis: int, batch_dims: int = 0)
         raise ValueError(f"batch_dims = {batch_dims} must be in [{-len(indices)}, {len(indices)}], the rank of indices "
                          f"{show(indices)}")
     batch_dims += len(indices) if batch_dims < 0 else 0
+    rank_at_least(params, axis + 1 if axis >= 0 else -axis)
     axis = canonical(axis, len(params))
     if batch_dims > axis:
         raise ValueError(f"batch_dims = {batch_dims} must be less than or equal to axis = {axis}")
@@ -79,13 +80,13 @@ def gathered_dims(params: tuple, indices: tuple, axis: int, batch_dims: int = 0)
 def _gather_v2_kernel(params, indices, axis, *, batch_dims):
     if axis.numel() != 1:
         raise errors.invalid("axis must be scalar")
-    return indexing.gather(params, indices, int(axis), batch_dims)
+    return indexing.gather(params, indexing.wide(indices), int(axis), batch_dims)
 
 
 @rules.program.prepare(gather_v2_op)
 def _gather_v2_prepare(known):
     axis, batch = known.const(2), known.attrs["batch_dims"]
-    if axis is None or axis.size != 1 or not known.plain(0):
+    if axis is None or axis.size != 1 or not known.plain(0) or known.op.inputs[1].dtype == dtypes.int16:
         return None
     if batch > 0 and batch == int(axis) and known.dims(0) is not None and known.dims(1) is not None:
         return _gather_in_batches(known.dims(0), known.dims(1), batch)
@@ -405,7 +406,7 @@ def _line_shape(indices: Tensor, axis: int) -> Any:
 
 
 scatter_nd_op = op("ScatterNd", "indices: Tindices, updates: T, shape: Tindices -> output: T",
-                   "T: type, Tindices: type in {index}, bad_indices_policy: string = ''")
+                   "T: type, Tindices: type in {int16 int32 int64}, bad_indices_policy: string = ''")
 
 
 def _check_scatter_shapes(indices: Dims, updates: Dims, dims: Dims) -> None:
@@ -435,7 +436,7 @@ def _scatter_nd_shape(indices, updates, shape, *, c):
 @scatter_nd_op.kernel
 def _scatter_nd_kernel(indices, updates, shape, *, bad_indices_policy):
     dims = arrays.checked_dims(shape)
-    out = arrays.zeros(dims, updates)
+    out, indices = arrays.zeros(dims, updates), indexing.wide(indices)
     if _ignores(bad_indices_policy):
         indices, updates = indexing.inside_only(indices, updates, dims)
     indexing.scatter_nd(out, indices, updates, "add")

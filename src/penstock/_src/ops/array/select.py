@@ -9,6 +9,7 @@ import torch
 from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import Dims, broadcast, compatible, merge, num_elements, show
+from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
@@ -224,15 +225,31 @@ def boolean_mask_v2(tensor: Any, mask: Any, axis: int | None = None, name: str |
                              "shape=[None] is ok, but shape=None is not.")
         if not masked:
             raise ValueError("mask cannot be scalar.")
-        first = canonical(axis or 0, tensor.ndim) if tensor.ndim is not None else axis or 0
+        if isinstance(axis, Tensor) and constant_value(axis) is None:
+            return _masked_along(tensor, mask, axis)
+        first = 0 if axis is None else int(constant_value(axis))
+        first = canonical(first, tensor.ndim) if tensor.ndim is not None else first
         last = first + len(masked)
         if tensor.static_dims is not None and not compatible(tensor.static_dims[first:last], masked):
             raise ValueError(f"Shapes {show(tensor.static_dims[first:last])} and {show(masked)} are incompatible: the mask "
                              "must match the axes that it covers")
         flat = reshape_op(tensor, _merged_shape(tensor, first, last))
         flat.set_shape(_merged(tensor.static_dims, masked, first, last))
-        rows = get("Squeeze")(where_op(reshape_op(mask, [-1])), squeeze_dims=[1])
-        return get("GatherV2")(flat, rows, first)
+        return get("GatherV2")(flat, _true_places(mask), first)
+
+
+def _true_places(mask: Tensor) -> Tensor:
+    return get("Squeeze")(where_op(reshape_op(mask, [-1])), squeeze_dims=[1])
+
+
+def _masked_along(tensor: Tensor, mask: Tensor, axis: Tensor) -> Tensor:
+    """boolean_mask with an axis that only the run knows."""
+    shape = shape_internal(tensor)
+    axis = get("FloorMod")(get("Cast")(axis, DstT=dtypes.int32), get("Rank")(tensor))
+    last = axis + len(mask.static_dims)
+    merged = get("Prod")(shape[axis:last], [0], keep_dims=True)
+    flat = reshape_op(tensor, get("ConcatV2")([shape[:axis], merged, shape[last:]], 0))
+    return get("GatherV2")(flat, _true_places(mask), axis)
 
 
 def _merged(dims: Dims, masked: tuple, first: int, last: int) -> Dims:

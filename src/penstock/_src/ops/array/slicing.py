@@ -133,7 +133,8 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
 _INPUTS = "begin: Index, end: Index, strides: Index"
 _ATTRS = f"T: type, Index: type in {{index}}, {MASKS}"
 
-strided_slice_op = op("StridedSlice", f"input: T, {_INPUTS} -> output: T", _ATTRS)
+strided_slice_op = op("StridedSlice", f"input: T, {_INPUTS} -> output: T",
+                      f"T: type, Index: type in {{int16 int32 int64}}, {MASKS}")
 rules.rows.parts.add(strided_slice_op)
 strided_slice_grad = op("StridedSliceGrad", f"shape: Index, {_INPUTS}, dy: T -> output: T", _ATTRS)
 _MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
@@ -299,6 +300,8 @@ def _masks(op: Any) -> dict[str, int]:
 @strided_slice_op.gradient
 def _strided_slice_gradient(op, grad):
     x, begin, end, strides = op.inputs
+    if begin.dtype == dtypes.int16:
+        begin, end, strides = (get("Cast")(b, DstT=dtypes.int32) for b in (begin, end, strides))
     return strided_slice_grad(shape_of(x, begin.dtype), begin, end, strides, grad, **_masks(op)), None, None, None
 
 
@@ -531,7 +534,7 @@ def strided_slice(input_: Any, begin: Any, end: Any, strides: Any = None, begin_
         strides = get("OnesLike")(convert(begin))
     masks = dict(zip(MASK_NAMES, (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask), strict=True))
     out = strided_slice_op(input_, begin, end, strides, name=name, **masks)
-    if var is not None or not context.executing_eagerly():
+    if var is not None:
         out.assign = _assigner(var, (begin, end, strides), masks, name)
     return out
 
@@ -539,8 +542,6 @@ def strided_slice(input_: Any, begin: Any, end: Any, strides: Any = None, begin_
 def _assigner(var: Any, bounds: tuple, masks: dict, parent: str | None) -> Any:
     def assign(value: Any, name: str | None = None) -> Any:
         """Sets the slice of the variable."""
-        if var is None:
-            raise ValueError("Sliced assignment is only supported for variables")
         begin, end, strides = bounds
         return var._strided_slice_assign(begin=begin, end=end, strides=strides, value=value,
                                          name=name or (parent or "strided_slice") + "_assign", **masks)

@@ -304,7 +304,7 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: str | None
             tensor = convert(tensor, name="tensor")
         if tensor.dtype != wanted:
             what = getattr(tensor, "name", "tensor") if not context.executing_eagerly() else "tensor"
-            raise TypeError(f"{message or ''}  {what} must be of type {wanted}; got {tensor.dtype}")
+            raise TypeError(f"{message or ''}  {what} must be of type {wanted!r}; got {tensor.dtype!r}")
         return no_op_def(name="statically_determined_correct_type")
 
 

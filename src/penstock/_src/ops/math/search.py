@@ -100,6 +100,8 @@ def _unravel_index_kernel(indices, dims):
         raise errors.invalid(f"Input dims product is causing integer overflow: {arrays.show(sizes)}")
     if any(s < 0 for s in sizes):
         raise errors.invalid(f"dims must be non-negative: {arrays.show(sizes)}")
+    if 0 in sizes:
+        raise errors.invalid(f"dims cannot contain a dim of zero, got {arrays.show(sizes)}")
     if indexing.first_bad(indices, total) is not None:
         raise errors.invalid(f"index is out of bound as with dims {arrays.show(sizes)}")
     coordinates = torch.unravel_index(indices.long(), tuple(sizes)) if sizes else ()

@@ -65,8 +65,10 @@ quantize_op.shape(lambda input, min_range, max_range, *, axis: [input, *_range_s
 
 def _range_shapes(input: Dims, low: Dims, high: Dims, axis: int) -> list:
     """The shapes of a range: scalars, or one bound for each index along an axis."""
-    if axis < -1 or axis >= 0 and input is not None and axis >= len(input):
-        raise ValueError(f"Axis should be at least -1 and less than the rank of the input, got {axis} for {input}")
+    if axis < -1:
+        raise ValueError(f"axis should be at least -1, got {axis}")
+    if input is not None and axis >= len(input):
+        raise ValueError(f"Axis must be less than input dimension({len(input)}), got {axis}")
     if axis == -1:
         return [rank_is(low, 0), rank_is(high, 0)]
     n = (None if input is None else input[axis],)
@@ -87,7 +89,7 @@ def _slices(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, axis: int) -
     if axis == -1:
         return [(x, scalar(low, "min_range"), scalar(high, "max_range"))]
     if not 0 <= axis < x.dim():
-        raise errors.invalid(f"Axis should be at least -1 and less than the rank of the input, got {axis} for {list(x.shape)}")
+        raise errors.invalid(f"Axis must be less than input dimension({x.dim()}) and at least -1, got {axis}")
     if not low.shape == high.shape == x.shape[axis:axis + 1]:
         raise errors.invalid(f"min_range of shape {list(low.shape)} and max_range of shape {list(high.shape)} do not fit axis "
                              f"{axis} of {list(x.shape)}")

@@ -1,0 +1,75 @@
+"""Masks along axes that only the run knows, positions of 16 bits, and checks of sparse shapes."""
+import numpy as np
+import pytest
+
+import penstock as tf
+
+
+def test_a_mask_along_an_axis_that_is_a_tensor():
+    x, mask = np.array([[1, 2, 3], [4, 5, 6]]), [True, False, True]
+
+    @tf.function
+    def masked(axis):
+        return tf.boolean_mask(x, mask, axis=axis)
+    for axis in (1, -1):
+        assert masked(tf.constant(axis)).numpy().tolist() == [[1, 3], [4, 6]]
+        assert tf.boolean_mask(x, mask, axis=tf.constant(axis)).numpy().tolist() == [[1, 3], [4, 6]]
+    with tf.Graph().as_default():
+        assert tf.boolean_mask(x, mask, axis=tf.constant(1)).shape.as_list() == [2, None]
+
+
+def test_positions_of_16_bits():
+    x = tf.constant([1., 2., 3., 4.])
+    i = np.array([2, 0], np.int16)
+
+    def gathered(at):
+        return tf.raw_ops.GatherV2(params=x, indices=at, axis=0)
+    assert gathered(i).numpy().tolist() == [3, 1]
+    assert [tf.function(gathered)(i).numpy().tolist() for _ in range(3)] == [[3, 1]] * 3
+    spread = tf.raw_ops.ScatterNd(indices=i[:, None], updates=[5., 7.], shape=np.array([4], np.int16))
+    assert spread.numpy().tolist() == [7, 0, 5, 0]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        part = tf.raw_ops.StridedSlice(input=x, begin=i[1:], end=i[:1], strides=np.array([1], np.int16))
+    assert part.numpy().tolist() == [1, 2]
+    assert tape.gradient(part, x).numpy().tolist() == [1, 1, 0, 0]
+    with pytest.raises((TypeError, tf.errors.InvalidArgumentError), match="int16, int32, int64"):
+        tf.compat.v1.wrap_function(lambda: tf.gather([0, 1, 2], 0.5), [])
+
+
+def test_an_axis_beyond_the_rank_is_named_by_ranks():
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="Shape must be at least rank 2 but is rank 1"):
+        tf.gather([0, 1, 2], 0, axis=1)
+
+
+def test_shapes_of_sparse_tensors_are_checked():
+    s = tf.sparse.from_dense([[1., 0.], [0., 2.], [3., 0.]])
+    tf.debugging.assert_rank(s, 2)
+    tf.debugging.assert_shapes([(s, ("N", 2)), (tf.zeros([3]), ("N",))])
+    with pytest.raises(ValueError, match="must have rank 1"):
+        tf.debugging.assert_rank(s, 1)
+    with pytest.raises(ValueError, match="must have size 5"):
+        tf.debugging.assert_shapes([(s, (5, 2))])
+
+    @tf.function(input_signature=[tf.SparseTensorSpec([None, None], tf.float32)])
+    def checked(x):
+        with tf.control_dependencies([tf.compat.v1.debugging.assert_shapes([(x, (3, None))])]):
+            return tf.sparse.to_dense(x)
+    assert checked(s).shape == (3, 2)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        checked(tf.sparse.from_dense([[1., 2.]]))
+
+
+def test_distances_need_sequences_in_rows():
+    flat = tf.SparseTensor(np.zeros([1, 1], np.int64), ["a"], [1])
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="rank at least 2, but hypothesis_shape rank is: 1"):
+        tf.edit_distance(flat, flat)
+
+
+def test_errors_of_masks_and_positions():
+    with pytest.raises(ValueError, match="`maxlen` must be scalar"):
+        tf.sequence_mask([1, 2], [3, 4])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="dims cannot contain a dim of zero"):
+        tf.unravel_index([2], [3, 0])
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=r"\[110,53\]"):
+        tf.function(lambda x: tf.broadcast_to(x, [110, 53]))(tf.constant([1, 2, 3]))
