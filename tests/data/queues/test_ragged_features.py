@@ -85,3 +85,46 @@ def test_what_is_not_a_partition():
         RF(tf.float32, partitions=3)
     with pytest.raises(ValueError, match="Conflicting type"):
         tf.io.parse_example(RECORDS, {"x": RF(tf.float32, "v"), "y": RF(tf.int64, "v")})
+
+
+def sequence(context, **lists):
+    def feature_list(steps):
+        return tf.train.FeatureList(feature=[tf.train.Feature(int64_list=tf.train.Int64List(value=s)) for s in steps])
+    made = tf.train.SequenceExample(
+        context=tf.train.Example.FromString(context).features,
+        feature_lists=tf.train.FeatureLists(feature_list={k: feature_list(v) for k, v in lists.items()}))
+    return made.SerializeToString()
+
+
+SEQUENCES = [sequence(RECORDS[0], x=[[1, 2, 3], [], [4]], n=[[1, 2], [], [1]]), sequence(RECORDS[2]),
+             sequence(RECORDS[1], x=[[5, 6]], n=[[2]])]
+STEPS = {"x": ([], [[[1, 2, 3], [], [4]], [], [[5, 6]]]),
+         "rows": ([RF.RowLengths("n")], [[[[1], [2, 3]], [], [[4]]], [], [[[5, 6]]]]),
+         "ones": ([1], [[[[1], [2], [3]], [], [[4]]], [], [[[5], [6]]]])}
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_sequences_of_ragged_steps(traced):
+    """One call with ragged features of the context and of the steps, for a batch and for one message."""
+    context = {"v": RF(tf.float32, partitions=[RF.RowSplits("sp")])}
+    steps = {k: RF(tf.int64, "x", parts, tf.int64 if k == "ones" else tf.int32, True) for k, (parts, _) in STEPS.items()}
+    batch, one = tf.io.parse_sequence_example, tf.io.parse_single_sequence_example
+    if traced:
+        batch, one = tf.function(batch), tf.function(one)
+    found, lists, lengths = batch(tf.constant(SEQUENCES), context, steps)
+    assert found["v"].to_list() == ROWS[:1] + ROWS[2:] + ROWS[1:2]
+    assert {k: v.to_list() for k, v in lists.items()} == {k: want for k, (_, want) in STEPS.items()}
+    assert lengths == {} and lists["ones"].row_splits.dtype == tf.int64 and lists["ones"].ragged_rank == 2
+    for i, message in enumerate(SEQUENCES):
+        found, lists = one(tf.constant(message), context, steps)
+        assert found["v"].to_list() == [ROWS[0], ROWS[2], ROWS[1]][i]
+        assert {k: v.to_list() for k, v in lists.items()} == {k: want[i] for k, (_, want) in STEPS.items()}
+
+
+def test_steps_without_partitions_are_reported():
+    broken = sequence(RECORDS[2], x=[[1], [2]], n=[[1]])
+    steps = {"x": RF(tf.int64, partitions=[RF.RowLengths("n")], validate=True)}
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="values and partitions are not aligned"):
+        tf.io.parse_sequence_example([broken], sequence_features=steps)
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="values and partitions are not aligned"):
+        tf.io.parse_single_sequence_example(broken, sequence_features=steps)

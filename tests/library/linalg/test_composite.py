@@ -69,3 +69,24 @@ def test_gradient_of_an_operator_without_numbers():
         operator = tf.linalg.LinearOperatorPermutation([1, 0], dtype=tf.complex128)
         y = operator.matmul(tf.ones([2, 1], tf.complex128))
         assert tf.gradients(y, operator, grad_ys=tf.ones_like(y)) == [None]
+
+
+@pytest.mark.parametrize("operator", [
+    L.LinearOperatorZeros(2), L.LinearOperatorIdentity(2),
+    L.LinearOperatorComposition([L.LinearOperatorDiag([1.0, 2.0]), L.LinearOperatorIdentity(2)]),
+    L.LinearOperatorBlockLowerTriangular([[L.LinearOperatorDiag([1.0])], [L.LinearOperatorFullMatrix([[2.0]]),
+                                                                          L.LinearOperatorDiag([3.0])]])],
+    ids=lambda o: type(o).__name__)
+def test_a_saved_function_takes_an_operator_of_none_or_several_tensors(operator, tmp_path):
+    class Model(tf.Module):
+        """A function of a number, an operator and a vector."""
+
+        @tf.function(input_signature=[tf.TensorSpec([]), operator._type_spec, tf.TensorSpec([2])])
+        def applied(self, a, op, x):
+            return a * op.matvec(x)
+    model = Model()
+    signature = model.applied.get_concrete_function().structured_input_signature[0]
+    assert [type(s) for s in signature] == [tf.TensorSpec, type(operator._type_spec), tf.TensorSpec]
+    tf.saved_model.save(model, str(tmp_path))
+    loaded, x = tf.saved_model.load(str(tmp_path)), tf.constant([5.0, 7.0])
+    np.testing.assert_allclose(loaded.applied(2.0, operator, x), 2 * operator.matvec(x))

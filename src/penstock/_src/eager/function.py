@@ -519,7 +519,7 @@ class Function:
         with graph.as_default():
             call_args, call_kwargs = _replaced(_undeclared(args), _undeclared(kwargs), own)
             _declare_shapes((call_args, call_kwargs), shapes[len(tensors):])
-        graph.structured_input_signature = _replaced(_as_traced(args, call_args), _as_traced(kwargs, call_kwargs), specs)
+        graph.structured_input_signature = _described(_as_traced(args, call_args), _as_traced(kwargs, call_kwargs), specs)
         self._trace_count += 1
         with _Resources():
             if isinstance(creator, _Creator):
@@ -632,18 +632,26 @@ def _replaced(args: tuple, kwargs: dict[str, Any], new: list) -> tuple[tuple, di
     """Arguments with their tensors (and specs) replaced in order."""
     it = iter(new)
 
-    def put(v: Any) -> Any:
-        return next(it) if isinstance(v, (Tensor, TensorSpec)) else v
-    out_args = _mapped(put, args)
-    out_kwargs = {k: _mapped(put, kwargs[k]) for k in sorted(kwargs)}
-    return tuple(out_args), out_kwargs
+    def put(x: Any) -> Any:
+        flat = [next(it) if isinstance(v, (Tensor, TensorSpec)) else v for v in nest.flatten(x, expand_composites=True)]
+        return nest.pack_sequence_as(x, flat, expand_composites=True)
+    return put(tuple(args)), {k: put(kwargs[k]) for k in sorted(kwargs)}
 
 
-def _mapped(put: Callable, x: Any) -> Any:
-    flat = [put(v) for v in nest.flatten(x, expand_composites=True)]
-    if flat and isinstance(flat[0], TensorSpec) and _has_composites(x):
-        return nest.map_structure(lambda v: v if isinstance(v, TypeSpec) else getattr(v, "_type_spec", v), x)
-    return nest.pack_sequence_as(x, flat, expand_composites=True)
+def _described(args: tuple, kwargs: dict[str, Any], specs: list) -> tuple[tuple, dict[str, Any]]:
+    """Arguments with a spec in place of each tensor, in order, and of each composite tensor, which may have no tensors."""
+    it = iter(specs)
+
+    def spec(v: Any) -> Any:
+        if isinstance(v, (Tensor, TensorSpec)):
+            return next(it)
+        if not _is_composite(v):
+            return v
+        for part in nest.flatten(v, expand_composites=True):
+            if isinstance(part, (Tensor, TensorSpec)):
+                next(it)
+        return v if isinstance(v, TypeSpec) else v._type_spec
+    return nest.map_structure(spec, tuple(args)), {k: nest.map_structure(spec, kwargs[k]) for k in sorted(kwargs)}
 
 
 def _undeclared(x: Any) -> Any:
@@ -665,9 +673,10 @@ def _declare_shapes(made: Any, declared: list) -> None:
         argument._declare_shape(TensorShape.of(dims))
 
 
-def _has_composites(x: Any) -> bool:
-    return any(isinstance(v, TypeSpec) and not isinstance(v, TensorSpec) or
-               hasattr(type(v), "_type_spec") and not isinstance(v, Tensor) for v in nest.flatten(x))
+def _is_composite(v: Any) -> bool:
+    """Whether a value is a composite tensor, or the spec of one."""
+    return isinstance(v, TypeSpec) and not isinstance(v, TensorSpec) or \
+        hasattr(type(v), "_type_spec") and not isinstance(v, Tensor)
 
 
 def _check_unchanged(name: str, args: tuple, kwargs: dict[str, Any], call_args: tuple, call_kwargs: dict[str, Any],

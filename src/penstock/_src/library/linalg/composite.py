@@ -39,12 +39,17 @@ def noting_arguments(init: Callable) -> Callable:
 
 def arguments_of(operator: Any) -> dict[str, Any]:
     """The recorded arguments, converted to tensors, from which the operator is recreated."""
-    given = {name: getattr(operator, name) if _made_of_tensors(getattr(operator, name, None)) else value
+    given = {name: _unwrapped(getattr(operator, name)) if _made_of_tensors(getattr(operator, name, None)) else value
              for name, value in operator.__dict__["_given"].items()}
     for name in _SIZES & given.keys():
         known = constant_value(given[name]) if isinstance(given[name], Tensor) else None
         given[name] = given[name] if known is None else known.tolist()
     return given
+
+
+def _unwrapped(value: Any) -> Any:
+    """Plain lists in place of those that a module tracks: specs that were loaded have plain ones."""
+    return [_unwrapped(v) for v in value] if isinstance(value, list) else value
 
 
 def _made_of_tensors(value: Any) -> bool:

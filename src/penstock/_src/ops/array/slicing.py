@@ -14,7 +14,6 @@ from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.base.dispatch import by_dispatchers
 from penstock._src.base.static_shape import Dimension, Dims, rank_is
-from penstock._src.graph import context
 from penstock._src.graph.constant import constant_value, partial_values
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor

@@ -21,7 +21,7 @@ from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.strings import parse_example as ops
 from penstock._src.ops.strings import parse_sequence as sequence_ops
-from penstock._src.ops.strings.ragged_features import RaggedFeature, assembled, keys_of
+from penstock._src.ops.strings.ragged_features import RaggedFeature, assembled, assembled_steps, keys_of
 from penstock.compat import v1 as tf
 
 
@@ -139,6 +139,9 @@ class FeatureLists:
         elif feature.allow_missing:
             self.assumed_empty.append(key)
         self.dense[key] = (dtype, shape, feature.default_value)
+
+    def __bool__(self) -> bool:
+        return bool(self.sparse or self.dense)
 
     def defaults(self) -> list[Tensor]:
         """The defaults of the dense features; an empty vector where there is none."""
@@ -306,15 +309,35 @@ def _named_single(serialized: Tensor, features: Any, names: Any, lists: FeatureL
 
 
 # -- sequence examples --------------------------------------------------------------------------------------------------
-def _sequence_lists(context_features: Any, sequence_features: Any) -> tuple[FeatureLists, FeatureLists]:
+def _sequence_lists(context_features: Any, sequence_features: Any) -> tuple[FeatureLists, FeatureLists, dict]:
+    """The features of the context, those of the steps, and the ragged ones among the latter, which another op parses."""
     if not (context_features or sequence_features):
         raise ValueError("Missing features.")
-    context = FeatureLists(context_features, (VarLenFeature, FixedLenFeature))
-    lists = FeatureLists(sequence_features, (VarLenFeature, FixedLenSequenceFeature))
+    context = FeatureLists(context_features, (VarLenFeature, FixedLenFeature, RaggedFeature))
+    ragged = {k: f for k, f in (sequence_features or {}).items() if isinstance(f, RaggedFeature)}
+    lists = FeatureLists({k: f for k, f in (sequence_features or {}).items() if k not in ragged},
+                         (VarLenFeature, FixedLenSequenceFeature))
     for key, (_, _, default) in lists.dense.items():
         if default is not None:
             raise ValueError(f"Value feature_list_dense_defaults[{key}] must be None")
-    return context, lists
+    return context, lists, ragged
+
+
+_nothing: list = [()] * 9          # the outputs of an op that parses no features
+
+
+def _ragged_sequences(serialized: Tensor, names: Any, features: dict[str, RaggedFeature]) -> dict[str, Any]:
+    """The ragged features of the steps of sequences."""
+    if not features:
+        return {}
+    wanted = FeatureLists(features, (RaggedFeature,)).sparse
+    none = tf.constant([], tf.string)
+    values, outer, inner = sequence_ops.parse_sequence_v2(
+        serialized, names, none, none, none, none, none, tf.constant(list(wanted), tf.string), tf.constant([], tf.bool), [],
+        feature_list_ragged_value_types=list(wanted.values()),
+        feature_list_ragged_split_types=[dtypes.int64] * len(wanted))[-3:]
+    found = dict(zip(wanted, zip(values, outer, inner, strict=True), strict=True))
+    return {k: assembled_steps(k, f, found, serialized.shape.rank == 0) for k, f in features.items()}
 
 
 @export("io.parse_sequence_example")
@@ -326,18 +349,22 @@ def parse_sequence_example(serialized: Any, context_features: Any = None, sequen
     >>> context, sequences, lengths = tf.io.parse_sequence_example(
     ...     serialized, {"id": tf.FixedLenFeature([], tf.int64)}, {"x": tf.FixedLenSequenceFeature([2], tf.float32)})
     """
-    context, lists = _sequence_lists(context_features, sequence_features)
+    context, lists, ragged = _sequence_lists(context_features, sequence_features)
     with tf.name_scope(name, "ParseSequenceExample", [serialized]):
-        made = sequence_ops.parse_sequence(
-            convert(serialized, dtypes.string), convert([] if example_names is None else example_names, dtypes.string),
-            context.defaults(), feature_list_dense_missing_assumed_empty=lists.assumed_empty, name=name,
+        serialized = convert(serialized, dtypes.string)
+        names = convert([] if example_names is None else example_names, dtypes.string)
+        made = _nothing if not (context or lists) else sequence_ops.parse_sequence(
+            serialized, names, context.defaults(), feature_list_dense_missing_assumed_empty=lists.assumed_empty, name=name,
             context_sparse_keys=list(context.sparse), context_dense_keys=list(context.dense),
             feature_list_sparse_keys=list(lists.sparse), feature_list_dense_keys=list(lists.dense),
             Ncontext_sparse=len(context.sparse), Ncontext_dense=len(context.dense), Nfeature_list_sparse=len(lists.sparse),
             Nfeature_list_dense=len(lists.dense), context_sparse_types=list(context.sparse.values()),
             feature_list_dense_types=lists.dense_types, context_dense_shapes=context.dense_shapes,
             feature_list_sparse_types=list(lists.sparse.values()), feature_list_dense_shapes=lists.dense_shapes)
-        return context.collect(*made[:4]), lists.collect(*made[4:8]), dict(zip(lists.dense, made[8], strict=True))
+        dims = serialized.shape.static_dims
+        return (_merged(context_features or {}, context.collect(*made[:4]), rows=dims[0] if dims else None),
+                lists.collect(*made[4:8]) | _ragged_sequences(serialized, names, ragged),
+                dict(zip(lists.dense, made[8], strict=True)))
 
 
 @export("io.parse_single_sequence_example", v1=["parse_single_sequence_example"])
@@ -348,12 +375,15 @@ def parse_single_sequence_example(serialized: Any, context_features: Any = None,
 
     >>> context, sequences = tf.parse_single_sequence_example(serialized, {}, {"words": tf.VarLenFeature(tf.string)})
     """
-    context, lists = _sequence_lists(context_features, sequence_features)
+    context, lists, ragged = _sequence_lists(context_features, sequence_features)
     with tf.name_scope(name, "ParseSingleSequenceExample", [serialized]):
-        made = sequence_ops.parse_single_sequence(
-            convert(serialized, dtypes.string), tf.constant(lists.assumed_empty, tf.string), list(context.sparse),
+        serialized = convert(serialized, dtypes.string)
+        example_name = convert("" if example_name is None else example_name, dtypes.string)
+        made = _nothing if not (context or lists) else sequence_ops.parse_single_sequence(
+            serialized, tf.constant(lists.assumed_empty, tf.string), list(context.sparse),
             list(context.dense), list(lists.sparse), list(lists.dense), context.defaults(),
-            "" if example_name is None else example_name, context_sparse_types=list(context.sparse.values()),
+            example_name, context_sparse_types=list(context.sparse.values()),
             feature_list_dense_types=lists.dense_types, context_dense_shapes=context.dense_shapes,
             feature_list_sparse_types=list(lists.sparse.values()), feature_list_dense_shapes=lists.dense_shapes, name=name)
-        return context.collect(*made[:4]), lists.collect(*made[4:8])
+        return (_merged(context_features or {}, context.collect(*made[:4]), single=True),
+                lists.collect(*made[4:8]) | _ragged_sequences(serialized, example_name, ragged))

@@ -87,8 +87,33 @@ def keys_of(key: str, feature: RaggedFeature) -> list[tuple[str, Any]]:
 
 def assembled(key: str, feature: RaggedFeature, found: dict[str, SparseTensor], single: bool, rows: int | None) -> Any:
     """The tensor of a feature from the lists that were parsed: of a batch (of `rows`, if known), or of a single example."""
-    splits = feature.row_splits_dtype
-    lists = {k: _rows(found[k], splits, single) for k, _ in keys_of(key, feature)}
+    lists = {k: _rows(found[k], feature.row_splits_dtype, single) for k, _ in keys_of(key, feature)}
+    return _divided(key, feature, lists, single, rows)
+
+
+def assembled_steps(key: str, feature: RaggedFeature, found: dict[str, tuple], single: bool) -> Any:
+    """The tensor of a feature of sequences: what `assembled` makes of an example, for each step of each sequence.
+
+    `found` has the values of all steps, the splits of sequences into steps, and of steps into values.
+    """
+    splits, own = feature.row_splits_dtype, feature.value_key or key
+    lists = {k: tf.RaggedTensor.from_row_splits(found[k][0], tf.cast(found[k][2], splits), validate=False)
+             for k, _ in keys_of(key, feature)}
+    outer = {k: tf.cast(found[k][1], splits) for k in lists}
+    if single:
+        outer = {k: tf.stack([0, rows.nrows()]) for k, rows in lists.items()}
+    if feature.validate:
+        message = f"Feature {key}: values and partitions are not aligned"
+        checks = [tf.debugging.assert_equal(outer[own], other, message=message) for k, other in outer.items() if k != own]
+        with tf.control_dependencies([c for c in checks if c is not None]):      # None in eager mode
+            outer[own] = tf.identity(outer[own])
+            lists[own] = tf.identity(lists[own])
+    steps = _divided(key, feature, lists, False, None)
+    return steps if single else tf.RaggedTensor.from_row_splits(steps, outer[own], validate=feature.validate)
+
+
+def _divided(key: str, feature: RaggedFeature, lists: dict[str, Any], single: bool, rows: int | None) -> Any:
+    """The values of a feature, divided by its partitions."""
     values = lists[feature.value_key or key]
     flat, counts = values.values, values.row_lengths()
     for partition in reversed(feature.partitions):
