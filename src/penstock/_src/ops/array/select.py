@@ -225,9 +225,10 @@ def boolean_mask_v2(tensor: Any, mask: Any, axis: int | None = None, name: str |
                              "shape=[None] is ok, but shape=None is not.")
         if not masked:
             raise ValueError("mask cannot be scalar.")
-        if isinstance(axis, Tensor) and constant_value(axis) is None:
-            return _masked_along(tensor, mask, axis)
-        first = 0 if axis is None else int(constant_value(axis))
+        place = constant_value(0 if axis is None else axis)
+        if place is None:
+            return _masked_along(tensor, mask, convert(axis))
+        first = int(place)
         first = canonical(first, tensor.ndim) if tensor.ndim is not None else first
         last = first + len(masked)
         if tensor.static_dims is not None and not compatible(tensor.static_dims[first:last], masked):
