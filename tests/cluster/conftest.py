@@ -10,6 +10,7 @@ import threading
 import pytest
 
 import penstock.compat.v1 as tf
+from penstock._src.base import progress
 from penstock._src.cluster.ports import free_addresses
 from tests.checks import eventually
 
@@ -44,6 +45,13 @@ def cluster():
     for server in made:
         server.stop()
     assert eventually(lambda: threading.active_count() <= before), f"threads are left over: {threading.enumerate()}"
+
+
+@pytest.fixture
+def nothing_noted(monkeypatch):
+    """No scalars and checkpoints of earlier tests. The object stays: servers count themselves in it until they stop."""
+    for noted in ("scalars", "saves"):
+        monkeypatch.setattr(progress.process, noted, getattr(progress.Progress(), noted))
 
 
 class Processes:

@@ -37,8 +37,8 @@ def test_steps_that_the_process_of_a_task_runs_itself(cluster):
     assert progress.process.reporters == 0 and progress.process.account.steps == counted
 
 
-def test_the_losses_of_fit_reach_the_status(cluster, monkeypatch):
-    monkeypatch.setattr(progress, "process", progress.Progress())
+@pytest.mark.usefixtures("nothing_noted")
+def test_the_losses_of_fit_reach_the_status(cluster):
     server = cluster(worker=1)["worker", 0]
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")

@@ -11,7 +11,6 @@ import urllib.request
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock._src.base import progress
 from penstock._src.cluster import status, status_page
 from penstock._src.cluster.slow_ops import Sampler
 from penstock._src.cluster.status_history import History
@@ -248,8 +247,8 @@ def test_a_step_of_one_task_is_counted(cluster):
     assert after["steps"] == before["steps"] + 1 and after["spent"][0] > before["spent"][0]
 
 
-def test_scalars_and_checkpoints_reach_the_status(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(progress, "process", progress.Progress())
+@pytest.mark.usefixtures("nothing_noted")
+def test_scalars_and_checkpoints_reach_the_status(cluster, tmp_path):
     server = cluster(worker=1)["worker", 0]
     v, step = tf.get_variable("v", initializer=1.0), tf.train.get_or_create_global_step()
     merged = tf.summary.merge([tf.summary.scalar("loss", v * 0.25), tf.summary.histogram("spread", v)])
