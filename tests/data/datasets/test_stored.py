@@ -1,8 +1,13 @@
 """Datasets in folders: save, load, snapshot."""
+import contextlib
+import os
+import threading
+
 import numpy as np
 import pytest
 
 import penstock as tf
+from penstock._src.io import paths, replaced
 
 
 def elements(dataset):
@@ -96,3 +101,67 @@ def test_a_damaged_size_is_reported(tmp_path):
     (tmp_path / "dataset_size.txt").write_text("four")
     with pytest.raises(tf.errors.DataLossError, match="number of a dataset's elements"):
         tf.data.Dataset.load(str(tmp_path))
+
+
+def test_a_save_that_fails_leaves_the_dataset_and_no_files(tmp_path):
+    tf.data.Dataset.range(10).save(str(tmp_path), shard_func=lambda x: x % 3)
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.data.Dataset.range(10).map(lambda x: tf.debugging.check_numerics(1.0 / (5.0 - tf.cast(x, tf.float32)), "")).save(
+            str(tmp_path))
+    assert elements(tf.data.Dataset.load(str(tmp_path))) == list(range(10)) and sorted(os.listdir(tmp_path)) == before
+
+
+def test_a_dataset_replaces_what_it_was_made_from(tmp_path):
+    tf.data.Dataset.range(10).save(str(tmp_path), shard_func=lambda x: x % 3)
+    tf.data.Dataset.load(str(tmp_path)).map(lambda x: x * x).save(str(tmp_path))
+    assert elements(tf.data.Dataset.load(str(tmp_path))) == [i * i for i in range(10)]
+    assert sorted(os.listdir(tmp_path)) == ["00000000.shard", "dataset_size.txt", "dataset_spec.pb"]
+
+
+def test_savers_of_one_folder_do_not_mix(tmp_path):
+    def save(value):
+        for _ in range(5):
+            tf.data.Dataset.range(20).map(lambda i: 0 * i + value).save(str(tmp_path), shard_func=lambda i: i % 4)
+    threads = [threading.Thread(target=save, args=(value,)) for value in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    found = elements(tf.data.Dataset.load(str(tmp_path)))
+    assert len(found) == 20 and len(set(found)) == 1
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+class Ended(BaseException):
+    """The process ends."""
+
+
+CHANGES = 7                          # the new folder, an old file that goes, four new files, the folder is removed
+
+
+@pytest.mark.parametrize("step", range(CHANGES + 1))
+def test_a_saver_that_ends_in_the_middle_of_a_replacement(tmp_path, monkeypatch, step):
+    """It ends before one of its renames and removals in the folder; the next process finds all old files or all new ones."""
+    tf.data.Dataset.range(6).save(str(tmp_path), shard_func=lambda i: i % 3)
+    left = [step]
+
+    def counted(change):
+        def run(path, *args):
+            left[0] -= 1
+            if left[0] < 0:
+                raise Ended
+            return change(path, *args)
+        return run
+    with monkeypatch.context() as patched:
+        for name in ("rename", "remove", "rmtree"):
+            patched.setattr(replaced.paths, name, counted(getattr(paths, name)))
+        other = tf.data.Dataset.range(6).map(lambda i: 10.0 * tf.cast(i, tf.float32))
+        with contextlib.nullcontext() if step == CHANGES else pytest.raises(Ended):
+            other.save(str(tmp_path), shard_func=lambda x: tf.cast(x, tf.int64) // 10 % 2)
+    loaded = tf.data.Dataset.load(str(tmp_path))
+    assert elements(loaded) == (list(range(6)) if step == 0 else [10.0 * i for i in range(6)])
+    assert loaded.element_spec.dtype == (tf.int64 if step == 0 else tf.float32)
+    tf.data.Dataset.range(2).save(str(tmp_path))
+    assert elements(tf.data.Dataset.load(str(tmp_path))) == [0, 1]
+    assert sorted(os.listdir(tmp_path)) == ["00000000.shard", "dataset_size.txt", "dataset_spec.pb"]

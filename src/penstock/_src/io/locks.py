@@ -115,6 +115,23 @@ def is_still(fd: int, path: str) -> bool:
         return False
 
 
+def is_abandoned(folder: str) -> bool:
+    """Whether no process holds the lock of a local folder."""
+    if fcntl is None or "://" in folder or _in_process(os.path.realpath(folder)).depth:
+        return False
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
 # -- temporary files -------------------------------------------------------------------------------------------------
 def create_temporary(path: str) -> tuple[Any, str]:
     """A new locked file beside `path`, open for writing, and its name."""

@@ -1,7 +1,7 @@
 """Datasets in folders: `save`, `load` and `snapshot`.
 
-A folder has record files, one per shard, and `dataset_spec.pb`, the type of the elements, which is written last: a folder
-without it is not a saved dataset. A record is one element, a serialized vector of its serialized tensors.
+A folder has record files, one per shard, and `dataset_spec.pb`, the type of the elements: a folder without it is not a saved
+dataset. A second `save` replaces all files together (io/replaced.py). A record is one element, a serialized vector of its serialized tensors.
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import penstock as tf
 from penstock._src.base import errors, nest
 from penstock._src.base.api import export
 from penstock._src.data.datasets.dataset import DatasetV2
-from penstock._src.io import paths
+from penstock._src.io import paths, replaced
 from penstock._src.ops.data.dataset_saving import COUNT, SHARD, SPEC
 from penstock._src.ops.registry import get
 from penstock._src.state.saved_model.structures import decode, encode
@@ -68,6 +68,7 @@ def load(path: str, element_spec: Any = None, compression: str | None = None, re
         element of each shard in turn.
     """
     path = paths.as_text(path)
+    replaced.recover(path)
     if not paths.exists(os.path.join(path, SPEC)):
         raise errors.NotFoundError(None, None, f"{path} has no saved dataset: {SPEC} is missing.")
     if element_spec is None:

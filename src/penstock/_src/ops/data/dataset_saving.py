@@ -2,7 +2,6 @@
 files."""
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from penstock._src.base import dtypes, errors
 from penstock._src.data.pipelines import codec
 from penstock._src.data.pipelines.batching import Elements
 from penstock._src.data.pipelines.sources import Slices
-from penstock._src.io import paths
+from penstock._src.io import paths, replaced
 from penstock._src.io.record import TFRecordWriter
 from penstock._src.ops.data.dataset_base import Body, stage_of, text
 from penstock._src.ops.data.iterator import iterator_of
@@ -111,25 +110,32 @@ write_shards = op("WriteDatasetShards", "input_dataset: variant, path: string, c
                   stateful=True).no_gradient()
 
 
-def _shard(path: str, at: int) -> str:
-    return os.path.join(path, f"{at:08d}{SHARD}")
-
-
 @write_shards.kernel(device="cpu")
 def _write_shards_kernel(input_dataset, path, compression_type, *, spec, ctx):
-    """Writes a dataset of numbers of shards and records. The folder is marked as complete last, by its `SPEC`."""
+    """Writes a dataset of numbers of shards and records; its files replace those of the folder when all are complete."""
     ctx, path = ctx.within(ctx.streams), text(path, "path")
-    paths.makedirs(path)
-    for name in paths.listdir(path):
-        if name in (SPEC, COUNT) or name.endswith(SHARD):
-            paths.remove(os.path.join(path, name))
+    with replaced.files(path, _is_of_dataset) as folder:
+        count = _write_records(stage_of(input_dataset).iterate(ctx), folder, text(compression_type, "compression_type"), ctx)
+        paths.write_atomically(paths.join(folder, COUNT), str(count).encode())
+        paths.write_atomically(paths.join(folder, SPEC), spec if isinstance(spec, bytes) else spec.encode("latin-1"))
+
+
+def _is_of_dataset(name: str) -> bool:
+    return name in (SPEC, COUNT) or name.endswith(SHARD)
+
+
+def _write_records(cursor: Any, folder: str, compression: str, ctx: Any) -> int:
+    """Writes the records of each shard to its file; the number of all records."""
     writers: dict[int, TFRecordWriter] = {}
-    count, cursor = 0, stage_of(input_dataset).iterate(ctx)
+    count = 0
+
+    def shard(at: int) -> str:
+        return paths.join(folder, f"{at:08d}{SHARD}")
     try:
         while (element := cursor.next(ctx)) is not None:
             at, record = int(element[0]), element[1][()]
             if at not in writers:
-                writers[at] = TFRecordWriter(_shard(path, at), text(compression_type, "compression_type"))
+                writers[at] = TFRecordWriter(shard(at), compression)
             writers[at].write(record)
             count += 1
             ctx.remaining()
@@ -138,9 +144,8 @@ def _write_shards_kernel(input_dataset, path, compression_type, *, spec, ctx):
         for writer in writers.values():
             writer.close()
     for at in writers:
-        paths.sync_file(_shard(path, at))
-    paths.write_atomically(os.path.join(path, COUNT), str(count).encode())
-    paths.write_atomically(os.path.join(path, SPEC), spec if isinstance(spec, bytes) else spec.encode("latin-1"))
+        paths.sync_file(shard(at))
+    return count
 
 
 # -- record files -------------------------------------------------------------------------------------------------------------
