@@ -232,7 +232,7 @@ def read_meta_graph_file(filename: Any) -> MetaGraphDef:
         pass
     try:
         return text_format.Parse(data.decode("utf-8"), MetaGraphDef())
-    except (text_format.ParseError, UnicodeDecodeError) as e:
+    except (text_format.ParseError, UnicodeDecodeError, RecursionError) as e:
         raise OSError(f"Cannot parse file {filename}: {e}.") from None
 
 

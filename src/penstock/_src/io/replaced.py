@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ _WRITING = re.compile(r"\.[0-9a-f]{16}\.writing")
 
 @contextlib.contextmanager
 def files(folder: str, owned: Callable[[str], bool]) -> Iterator[str]:
-    """A new folder, whose files replace those of `folder` whose names are `owned`, unless an exception is raised inside."""
+    """A new folder, whose files replace those of `folder` whose paths in it are `owned`, unless an exception is raised inside."""
     paths.makedirs(folder)
     writing = paths.join(folder, f".{secrets.token_hex(8)}.writing")
     with contextlib.ExitStack() as held:
@@ -44,8 +45,8 @@ def files(folder: str, owned: Callable[[str], bool]) -> Iterator[str]:
 
 def _publish(writing: str, folder: str, owned: Callable[[str], bool]) -> None:
     """Lists the new files and the old ones that go, and renames the folder; nothing is moved yet."""
-    new = paths.listdir(writing)
-    old = [name for name in paths.listdir(folder) if owned(name) and name not in new]
+    new = _names(writing)
+    old = [name for name in _names(folder) if owned(name) and name not in new]
     paths.write_atomically(paths.join(writing, _LIST), json.dumps({"new": new, "old": old}).encode())
     paths.rename(writing, paths.join(folder, _WRITTEN))
     paths.sync_folder(folder)
@@ -65,9 +66,22 @@ def recover(folder: str) -> None:
                 paths.remove(name)
             for name in names["new"]:
                 if paths.exists(moved := paths.join(written, name)):
+                    paths.makedirs(os.path.dirname(paths.join(folder, name)))
                     paths.rename(moved, paths.join(folder, name))
-        paths.sync_folder(folder)
+            for place in {os.path.dirname(paths.join(folder, name)) for name in names["new"]}:
+                paths.sync_folder(place)
         paths.rmtree(written)
+
+
+def _names(folder: str, inside: str = "") -> list[str]:
+    """The paths of all files below a folder, without those of replacements."""
+    found = []
+    for name in paths.listdir(paths.join(folder, inside) if inside else folder):
+        if _WRITING.fullmatch(name) or name == _WRITTEN:
+            continue
+        path = paths.join(inside, name) if inside else name
+        found += _names(folder, path) if paths.isdir(paths.join(folder, path)) else [path]
+    return found
 
 
 def _remove_abandoned(folder: str) -> None:

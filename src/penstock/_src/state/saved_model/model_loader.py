@@ -11,7 +11,7 @@ from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.scopes import prepend_name_scope
-from penstock._src.io import paths
+from penstock._src.io import paths, replaced
 from penstock._src.io.messages import SavedModel
 from penstock._src.state.checkpoint.saver import Saver, all_saveable_objects, import_meta_graph_with_return_elements
 from penstock._src.state.saved_model import names
@@ -33,6 +33,7 @@ def parse_saved_model(export_dir: Any) -> Any:
 
 def _parsed(export_dir: Any) -> Any:
     folder = paths.as_text(export_dir)
+    replaced.recover(folder)
     binary, text = (paths.join(folder, n) for n in (names.SAVED_MODEL_FILENAME_PB, names.SAVED_MODEL_FILENAME_PBTXT))
     if paths.exists(binary):
         try:
@@ -42,7 +43,7 @@ def _parsed(export_dir: Any) -> Any:
     if paths.exists(text):
         try:
             return text_format.Parse(paths.read_bytes(text), SavedModel())
-        except (text_format.ParseError, UnicodeDecodeError) as e:
+        except (text_format.ParseError, UnicodeDecodeError, RecursionError) as e:
             raise OSError(f"Cannot parse file {text}: {e}.") from None
     raise OSError(f"SavedModel file does not exist at: {folder}/{{{names.SAVED_MODEL_FILENAME_PBTXT}|"
                   f"{names.SAVED_MODEL_FILENAME_PB}}}")

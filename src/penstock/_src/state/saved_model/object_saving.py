@@ -29,7 +29,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import init_scope
 from penstock._src.graph.trackable import Trackable, TrackableReference
 from penstock._src.graph.type_spec import TensorSpec
-from penstock._src.io import paths
+from penstock._src.io import paths, replaced
 from penstock._src.io.messages import SavedModel
 from penstock._src.ops.control.functional import add_calling_op, call, stateful_partitioned_call
 from penstock._src.ops.registry import get
@@ -236,12 +236,14 @@ class _Saving:
         concrete = self._concrete_functions()
         handles = self._build_graph(concrete)
         self._describe(concrete)
+        with replaced.files(self._dir, _is_of_model if variables else lambda _: False) as folder:
+            if variables:
+                paths.makedirs(os.path.dirname(variables_path(folder)))
+                saver = TrackableSaver(self._view())
+                saver.sharding = self._options.experimental_sharding_callback
+                saver.save(variables_path(folder))
+            self._write(folder, concrete, handles)
         paths.makedirs(os.path.dirname(variables_path(self._dir)))
-        if variables:
-            saver = TrackableSaver(self._view())
-            saver.sharding = self._options.experimental_sharding_callback
-            saver.save(variables_path(self._dir))
-        self._write(concrete, handles)
 
     def nodes_and_paths(self) -> tuple[list, _ByIdentity]:
         """The objects, and by object the references that lead to it from the root."""
@@ -532,7 +534,7 @@ class _Saving:
             node.user_object.version.producer = node.user_object.version.min_consumer = 1
 
     # -- files -------------------------------------------------------------------------------------------------------
-    def _write(self, concrete: list[ConcreteFunction], there: dict[int, Any]) -> None:
+    def _write(self, folder: str, concrete: list[ConcreteFunction], there: dict[int, Any]) -> None:
         with self._graph.as_default():
             signatures = self._signature_defs(there)
             saver_def = BulkSaverBuilder()._build_internal(self._reads) if self._reads else None
@@ -551,11 +553,16 @@ class _Saving:
                 name = asset_name(_file_of(obj), self._assets)
                 meta_graph.asset_file_def.add(filename=name).tensor_info.name = self._asset_tensors[id(obj)].name
         meta_graph.object_graph_def.CopyFrom(self._proto)
-        copy_assets(self._assets, self._dir)
+        copy_assets(self._assets, folder)
         model = SavedModel(saved_model_schema_version=names.SAVED_MODEL_SCHEMA_VERSION)
         model.meta_graphs.add().CopyFrom(meta_graph)
-        write_fingerprint(self._dir, model, variables_path(self._dir))
-        write_saved_model(model, self._dir, False)
+        write_fingerprint(folder, model, variables_path(folder))
+        write_saved_model(model, folder, False)
+
+
+def _is_of_model(name: str) -> bool:
+    """Whether a new model has no use for a file of the old one. Assets stay: others may name them."""
+    return name.startswith(f"{names.VARIABLES_DIRECTORY}/{names.VARIABLES_FILENAME}.") or name == names.SAVED_MODEL_FILENAME_PBTXT
 
 
 class _SavedView(ObjectGraphView):
