@@ -31,7 +31,7 @@ def test_a_wait_that_begins_after_the_cancellation_ends(lock):
 
     def wait():
         with condition:
-            ctx.wait(condition, lambda: False)
+            ctx.wait(condition, lambda: False, lambda: "nothing")
     assert isinstance(in_thread(wait), errors.CancelledError)
     assert condition.acquire(timeout=60)                  # the lock is free again
     condition.release()
@@ -47,7 +47,7 @@ def test_a_wait_ends_with_a_later_cancellation(lock):
 
     def wait():
         with condition:
-            ctx.wait(condition, ready)
+            ctx.wait(condition, ready, lambda: "nothing")
 
     def cancel():
         began.wait(60)

@@ -27,6 +27,20 @@ def test_a_stuck_step_is_reported_once_with_its_line_and_who_could_feed_it(quick
         assert part in reports[0]
 
 
+@pytest.mark.parametrize("wait, text", [
+    (lambda: tf.raw_ops.Unstage(dtypes=[tf.float32], shared_name="area", capacity=3),
+     "staging area 'area' with 0 of at most 3 elements and 0 bytes"),
+    (lambda: tf.raw_ops.MapUnstage(key=tf.constant(1, tf.int64), indices=[0], dtypes=[tf.float32], shared_name="map"),
+     "staging area 'map' with 0 elements"),
+    (lambda: tf.ConditionalAccumulator(tf.float32, (), shared_name="sum").take_grad(1), "accumulator 'sum'")],
+    ids=["area", "map", "accumulator"])
+def test_what_a_step_waits_for(quick, caplog, wait, text):
+    with tf.Graph().as_default(), tf.Session() as sess, caplog.at_level(logging.WARNING, "penstock"):
+        with pytest.raises(errors.DeadlineExceededError):
+            sess.run(wait(), options=tf.RunOptions(timeout_in_ms=1500))
+    assert any(text in r.getMessage() for r in caplog.records if "No step" in r.getMessage())
+
+
 def test_a_step_that_waits_while_another_computes_is_not_reported(quick, caplog, monkeypatch):
     looked, report = threading.Event(), watchdog.Wait.report
     monkeypatch.setattr(watchdog.Wait, "report", lambda self: (report(self), looked.set()))

@@ -12,6 +12,7 @@ import penstock as tf2
 import penstock.compat.v1 as tf
 from penstock._src.base import dtypes, errors
 from penstock._src.io import bundle, locks, paths
+from penstock._src.state.checkpoint import state
 from tests.state.checkpoint.saving_child import hold_a_save, save_often
 
 SPAWN = multiprocessing.get_context("forkserver")
@@ -259,3 +260,15 @@ def test_other_file_systems_get_unique_names():
     assert the_value(prefix) == 1
     b.finish()
     assert the_value(prefix) == 2 and len(paths.glob(prefix + ".data-*")) == 1
+
+
+def test_a_passing_error_is_not_the_absence_of_a_checkpoint(tmp_path, monkeypatch):
+    path = tf2.train.Checkpoint(v=tf2.Variable(1.0)).save(str(tmp_path / "model"))
+
+    def exhausted(path):
+        raise tf.errors.ResourceExhaustedError(None, None, f"{path}; Too many open files")
+    with monkeypatch.context() as patched:
+        patched.setattr(state.paths, "read_bytes", exhausted)
+        with pytest.raises(tf.errors.ResourceExhaustedError, match="Too many open files"):
+            tf2.train.latest_checkpoint(str(tmp_path))
+    assert tf2.train.latest_checkpoint(str(tmp_path)) == path

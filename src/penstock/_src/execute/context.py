@@ -159,8 +159,8 @@ class StepContext:
             from penstock._src.execute.watchdog import Wait as _Wait  # it imports modules that this one may not import
         return _Wait(self, about, remote)
 
-    def wait(self, condition: threading.Condition, ready: Callable[[], bool], about: Callable[[], str] | None = None) -> None:
-        """Waits, holding `condition`, until ready(); ends with the step's cancellation or deadline."""
+    def wait(self, condition: threading.Condition, ready: Callable[[], bool], about: Callable[[], str]) -> None:
+        """Waits, holding `condition`, until ready(); ends with the step's cancellation or deadline. Reports name `about`."""
         if ready():
             return
 
@@ -169,7 +169,7 @@ class StepContext:
                 condition.notify_all()
         release = self.cancellation.on_cancel(wake, also_now=False)       # the condition is held, and `remaining` checks
         try:
-            with self.waiting(about or (lambda: "its turn")) as wait:
+            with self.waiting(about) as wait:
                 while not ready():
                     condition.wait(wait.patience(self.remaining()))
         finally:

@@ -23,6 +23,7 @@ from typing import Any
 
 from penstock._src.base import errors
 from penstock._src.base import tf_logging as logging
+from penstock._src.io.system_errors import typed
 
 try:
     import fcntl
@@ -73,7 +74,8 @@ def folder_lock(folder: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _folder_flock(folder: str) -> Iterator[None]:
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    with typed(folder):
+        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         _wait_for(fd, folder)
         yield

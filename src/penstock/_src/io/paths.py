@@ -20,25 +20,8 @@ from typing import Any, NamedTuple
 
 from penstock._src.base import errors
 from penstock._src.io import confine, locks
+from penstock._src.io.system_errors import typed
 
-# Which error a number of the system is. As in TensorFlow, but for EFBIG: an OutOfRangeError would say that the data have ended.
-_NUMBERS = {
-    errors.NotFoundError: "ENOENT ENODEV ENXIO ESRCH ENOMEDIUM",
-    errors.AlreadyExistsError: "EEXIST EALREADY EADDRNOTAVAIL ENOTUNIQ",
-    errors.PermissionDeniedError: "EPERM EACCES EROFS ENOKEY",
-    errors.FailedPreconditionError: "ENOTEMPTY EISDIR ENOTDIR EBADF EBUSY EPIPE ETXTBSY ENOTCONN EISCONN ESHUTDOWN EADDRINUSE",
-    errors.InvalidArgumentError: "EINVAL ENAMETOOLONG E2BIG EDOM EFAULT EILSEQ ESPIPE ENOTTY",
-    errors.ResourceExhaustedError: "ENOSPC EDQUOT EFBIG EMFILE ENFILE EMLINK ENOMEM ENOBUFS",
-    errors.OutOfRangeError: "EOVERFLOW ERANGE",
-    errors.UnimplementedError: "EOPNOTSUPP ENOTSUP EXDEV",
-    errors.UnavailableError: "EAGAIN EINTR ECONNREFUSED ECONNABORTED ECONNRESET EHOSTDOWN EHOSTUNREACH ENETDOWN ENETUNREACH "
-                             "ENOLCK",
-    errors.AbortedError: "EDEADLK ESTALE",
-    errors.DeadlineExceededError: "ETIMEDOUT ETIME",
-    errors.CancelledError: "ECANCELED"}
-_KINDS = {getattr(errno, name): kind for kind, names in _NUMBERS.items() for name in names.split() if hasattr(errno, name)}
-_WITHOUT_NUMBER = {FileNotFoundError: errno.ENOENT, FileExistsError: errno.EEXIST, PermissionError: errno.EACCES,
-                   IsADirectoryError: errno.EISDIR, NotADirectoryError: errno.ENOTDIR}       # as fsspec raises them
 _NAMES, _LONGEST = 1_000_000, 4096                         # entries of folders that a pattern may inspect; its characters
 
 
@@ -66,21 +49,6 @@ def remote(path: str) -> Any:
         return url_to_fs(path)
     except (ValueError, ImportError) as e:
         raise errors.UnimplementedError(None, None, f"No file system for {path}: {e}") from None
-
-
-def typed_error(e: OSError, path: Any) -> errors.OpError:
-    """The tf.errors exception for a failed file operation."""
-    number = e.errno or next((n for t, n in _WITHOUT_NUMBER.items() if isinstance(e, t)), 0)
-    return _KINDS.get(number, errors.UnknownError)(None, None, f"{as_text(path)}; {e.strerror or e}")
-
-
-@contextlib.contextmanager
-def typed(path: Any) -> Iterator[None]:
-    """Turns an OSError inside into one of tf.errors."""
-    try:
-        yield
-    except OSError as e:
-        raise typed_error(e, path) from None
 
 
 # -- asking ----------------------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ class Reader:
     def _turn(self, ctx: Any) -> Reader:
         with self._free:
             if self._busy:
-                ctx.wait(self._free, lambda: not self._busy)
+                ctx.wait(self._free, lambda: not self._busy, lambda: f"reader {self.name!r}, from which another call reads")
             self._busy = True
         return self
 

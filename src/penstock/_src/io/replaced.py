@@ -23,7 +23,7 @@ _WRITING = re.compile(r"\.[0-9a-f]{16}\.writing")
 
 @contextlib.contextmanager
 def files(folder: str, owned: Callable[[str], bool]) -> Iterator[str]:
-    """A new folder, whose files replace those of `folder` whose paths in it are `owned`, unless an exception is raised inside."""
+    """A new folder, whose files replace those of `folder` whose paths in it are `owned`, unless an exception is raised."""
     paths.makedirs(folder)
     writing = paths.join(folder, f".{secrets.token_hex(8)}.writing")
     with contextlib.ExitStack() as held:

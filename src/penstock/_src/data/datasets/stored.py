@@ -1,7 +1,8 @@
 """Datasets in folders: `save`, `load` and `snapshot`.
 
 A folder has record files, one per shard, and `dataset_spec.pb`, the type of the elements: a folder without it is not a saved
-dataset. A second `save` replaces all files together (io/replaced.py). A record is one element, a serialized vector of its serialized tensors.
+dataset. A second `save` replaces all files together (io/replaced.py). A record is one element, a serialized vector of its
+serialized tensors.
 """
 from __future__ import annotations
 

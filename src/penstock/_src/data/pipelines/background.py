@@ -23,6 +23,7 @@ _TRIES = 8
 _TRIALS = 4                         # calls that tell whether a function is worth threads:
 _SHORT, _SHORT_CALL = 4e-5, 4e-4    # seconds of a kernel, or of a call, that is not
 _MOST_THREADS = 64                  # of one stage
+_AHEAD = "the next element of a dataset, which a thread of prefetch, map or interleave computes"      # as reports of waits say
 
 
 class Failed:
@@ -89,7 +90,7 @@ class _Buffer:
         """The first item, when there is one."""
         with self.changed:
             if not self.items:
-                ctx.wait(self.changed, lambda: self.items or self.stopped)
+                ctx.wait(self.changed, lambda: self.items or self.stopped, lambda: _AHEAD)
             if not self.items:
                 raise errors.CancelledError(None, None, "The iterator was closed.")
             self.level = len(self.items)
@@ -393,7 +394,7 @@ class _ParallelCursor(Cursor):
             workers.threads = _start_threads(workers.work, min(self._stage.parallel, self._stage.threads))
         with workers.changed:
             ctx.wait(workers.changed, lambda: self._first() is not None or workers.ended and not workers.jobs
-                     or workers.stopped)
+                     or workers.stopped, lambda: _AHEAD)
             job = self._first()
             if job is None:
                 self._done = True
@@ -581,7 +582,7 @@ class _ParallelInterleaveCursor(Cursor):
     def _choose(self, ctx: Any) -> int:
         if self._stage.sloppy:
             with self._news:
-                ctx.wait(self._news, lambda: any(b.buffer.items for b in self._branches.values()))
+                ctx.wait(self._news, lambda: any(b.buffer.items for b in self._branches.values()), lambda: _AHEAD)
             order = sorted(self._branches, key=lambda i: (i < self._at, i))
             return next(i for i in order if self._branches[i].buffer.items)
         while self._at not in self._branches:

@@ -31,7 +31,7 @@ class MultiDeviceIterator:
         streams: dict = {}
         cursor = stage.iterate(ctx.within(streams))
         with self._changed:
-            ctx.wait(self._changed, lambda: not self._reading)
+            ctx.wait(self._changed, lambda: not self._reading, self._about)
             old, self._cursor, self._streams = self._cursor, cursor, streams
             self._buffers: list = [collections.deque() for _ in self.devices]
             self._most, self._turn, self._ended = max(1, most), 0, False
@@ -53,9 +53,14 @@ class MultiDeviceIterator:
                 if self._ended:
                     raise errors.OutOfRangeError(None, None, "End of sequence")
                 if self._reading or len(self._buffers[self._turn]) >= self._most:
-                    ctx.wait(self._changed, lambda: self._movable(shard, incarnation))
+                    ctx.wait(self._changed, lambda: self._movable(shard, incarnation), self._about)
                 else:
                     self._read(ctx)
+
+    def _about(self) -> str:
+        if self._reading:
+            return "a multi-device iterator, from whose dataset another call reads"
+        return f"a multi-device iterator, until device {self.devices[self._turn]} takes one of its {self._most} elements"
 
     def _movable(self, shard: int, incarnation: int) -> bool:
         return bool(incarnation != self.incarnation or self._buffers[shard] or self._ended or

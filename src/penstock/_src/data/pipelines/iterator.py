@@ -79,7 +79,7 @@ class IteratorResource:
     def _enter(self, ctx: Any) -> None:
         with self._turn:
             if self._busy:
-                ctx.wait(self._turn, lambda: not self._busy)
+                ctx.wait(self._turn, lambda: not self._busy, lambda: "an iterator, from which another call reads")
             self._busy = True
 
     def _leave(self) -> None:

@@ -30,8 +30,7 @@ class Accumulator(Shared):
         self.given: set[str | None] = set()         # workers whose gradients are in the sum
         self.workers = 0                            # the number of workers, if known
         self.gone: set[str] = set()                 # those of them that have ended
-        self.waiting = Lines(1)
-        self.waiting.about = lambda: f"accumulator {self.name!r} with {self.count} gradients at step {self.step}"
+        self.waiting = Lines(1, lambda: f"accumulator {self.name!r} with {self.count} gradients at step {self.step}")
 
     def apply(self, local_step: int, gradient: Any, worker: str | None = None, once: bool = False) -> None:
         """Adds a gradient that was computed at `local_step`; drops it if it is stale. Both are counted per worker. If `once`, a

@@ -57,11 +57,10 @@ class Attempt:
 class Lines:
     """A lock and the lines of attempts on what it guards. `run` is for kernels, `flush` for changes from outside."""
 
-    def __init__(self, count: int):
-        self.lock = threading.Lock()
+    def __init__(self, count: int, about: Callable[[], str]):
+        self.lock, self.about = threading.Lock(), about          # `about` is what waiters wait for
         self.lines: tuple[collections.deque, ...] = tuple(collections.deque() for _ in range(count))
         self._added: list[collections.deque] = []                # lines of single attempts
-        self.about: Callable[[], str] = lambda: "its turn"       # what waiters wait for
 
     def run(self, attempt: Attempt, line: collections.deque, ctx: Any) -> Any:
         """Carries out an attempt, waiting for its turn, and returns its result. A context with a `parking` waits in its way."""

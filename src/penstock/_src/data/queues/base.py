@@ -39,10 +39,9 @@ class Queue(Shared):
         self.types, self.shapes = list(types), [tuple(s) for s in shapes]
         self.capacity = capacity if capacity >= 0 else (1 << 31) - 1
         self.closed = False
-        self.waiting = Lines(2)
+        self.waiting = Lines(2, lambda: f"{'closed' if self.closed else 'open'} queue {self.name!r} with {len(self)} of at "
+                                        f"most {self.capacity} elements")
         self.enqueues, self.dequeues = self.waiting.lines
-        self.waiting.about = lambda: (f"{'closed' if self.closed else 'open'} queue {self.name!r} with {len(self)} of at most "
-                                      f"{self.capacity} elements")
 
     # -- the order of rows ------------------------------------------------------------------------------------------
     def __len__(self) -> int:

@@ -218,5 +218,6 @@ class GradientUnbatcher(Shared):
             self._changed.notify_all()
             if not index:
                 return None
-            ctx.wait(self._changed, lambda: all(key in self._grads for key, _, _ in index))
+            ctx.wait(self._changed, lambda: all(key in self._grads for key, _, _ in index),
+                     lambda: f"the gradients of the other calls in a batch of {self.name!r}")
             return arrays.cat([self._grads.pop(key) for key, _, _ in index], 0)

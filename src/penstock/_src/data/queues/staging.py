@@ -49,7 +49,11 @@ class _Area(Shared):
 
     def _wait(self, ctx: Any, ready: Callable[[], bool]) -> None:
         if not ready():
-            ctx.wait(self.changed, ready)
+            ctx.wait(self.changed, ready, self._about)
+
+    def _about(self) -> str:
+        elements, size = (f" of at most {limit}" if limit else "" for limit in (self.capacity, self.memory_limit))
+        return f"staging area {self.name!r} with {len(self)}{elements} elements and {self.bytes}{size} bytes"
 
 
 class Stage(_Area):

@@ -45,7 +45,8 @@ class Mutex:
         with self._changed:
             self._waiting.append(ticket)
             try:
-                ctx.wait(self._changed, lambda: not self._held and self._waiting[0] is ticket)
+                ctx.wait(self._changed, lambda: not self._held and self._waiting[0] is ticket,
+                         lambda: f"critical section {self.name!r}, which another call is in")
                 self._held = True
             finally:
                 self._waiting.remove(ticket)

@@ -85,6 +85,9 @@ def write_state(save_dir: Any, newest: str, kept: Any = None, latest_filename: s
     paths.write_atomically(file, text_format.MessageToString(state).encode())
 
 
+_PASSING = (errors.ResourceExhaustedError, errors.UnavailableError, errors.DeadlineExceededError, errors.AbortedError)
+
+
 @export("train.get_checkpoint_state")
 def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> Any:
     """The CheckpointState of a directory; None if there is none that can be read.
@@ -110,6 +113,8 @@ def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None
         if not paths.exists(file):
             return None
         state = text_format.Parse(paths.read_bytes(file), CheckpointState())
+    except _PASSING:                                 # "no checkpoint" would let a training begin again, and replace it
+        raise
     except (errors.OpError, text_format.ParseError, UnicodeDecodeError) as e:
         logging.warning("%s: %s", type(e).__name__, e)
         logging.warning("%s: Checkpoint ignored", file)

@@ -562,7 +562,8 @@ class _Saving:
 
 def _is_of_model(name: str) -> bool:
     """Whether a new model has no use for a file of the old one. Assets stay: others may name them."""
-    return name.startswith(f"{names.VARIABLES_DIRECTORY}/{names.VARIABLES_FILENAME}.") or name == names.SAVED_MODEL_FILENAME_PBTXT
+    variables = f"{names.VARIABLES_DIRECTORY}/{names.VARIABLES_FILENAME}."
+    return name.startswith(variables) or name == names.SAVED_MODEL_FILENAME_PBTXT
 
 
 class _SavedView(ObjectGraphView):
