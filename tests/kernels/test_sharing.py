@@ -6,13 +6,15 @@ import torch
 
 import penstock
 import penstock.compat.v1 as tf
-from penstock._src.kernels import sharing
+from penstock._src.kernels import sharing, waiting
 from penstock._src.kernels.host_threads import libgomp
 from tests.checks import eventually
 
 
 @pytest.fixture
-def four_threads():
+def four_threads(monkeypatch):
+    monkeypatch.setattr(waiting.machine, "threads", 0)               # as on a machine where nothing else runs
+    monkeypatch.setattr(waiting.machine, "look", lambda: None)
     before = torch.get_num_threads()
     sharing.use_threads(4)
     yield

@@ -29,13 +29,15 @@ def looks(monkeypatch, load):
     monkeypatch.setattr(load, "sleep_soon", lambda: setattr(load, "sleeps", True))
     monkeypatch.setattr(load, "spin", lambda: setattr(load, "sleeps", False))
 
-    def look(own, others, waited, later=0.3, cores=2, usable=None):
+    def look(own, others, waited, later=0.3, cores=2, usable=None, running=0, pause=False):
         load.cores, load._usable = cores, usable or cores
         clock[0] += later
         for i, part in enumerate((own + others, own, waited)):
             totals[i] += part * later
         busy, mine, wait = totals
-        monkeypatch.setattr(waiting, "_times", lambda: waiting.Times(clock[0], busy, mine, {"1": wait}))
+        monkeypatch.setattr(waiting, "_times", lambda: waiting.Times(clock[0], busy, mine, {"1": wait}, running))
+        if not pause:
+            load._last = clock[0]
         load.look()
         return load.threads or load._usable
     look(0, 0, 0)
@@ -120,6 +122,40 @@ def test_a_thread_that_was_of_no_use_returns_later_and_later(looks, load):
     assert looks(1, 0, 0) == 2
 
 
+def test_the_number_of_running_threads_is_the_first_guess(looks, load):
+    load.reset()
+    assert looks(0, 0, 0, running=1) == 1
+    assert looks(1, 0, 0, later=0.1) == 1                        # too short a time for more threads
+    assert looks(1, 0, 0, later=0.1) == 2
+    load.reset()
+    assert looks(0, 0, 0, running=90, cores=16) == 1
+
+
+def test_short_bursts_of_work_between_pauses(looks):
+    assert looks(0.1, 1.9, 0.05, pause=True) == 2                # others may have computed in the pause only
+    assert looks(0.7, 1.3, 1.3, later=0.06) == 1
+    assert looks(0.1, 1.9, 0.05, pause=True) == 1
+    assert looks(1, 0.3, 0, later=0.06) == 1
+    assert looks(1, 0, 0, later=0.1) == 2
+
+
+def test_single_steps_between_pauses(looks):
+    assert looks(0.1, 1.9, 0.3, pause=True) == 1                 # waited for longer than it ran
+    for _ in range(5):
+        assert looks(0.1, 1, 0, pause=True) == 1
+    seen = [looks(0.1, 0.01, 0, pause=True) for _ in range(6)]
+    assert seen == sorted(seen) and seen[0] == 1 and seen[-1] == 2
+
+
+def test_a_trial_ends_soon_and_begins_only_where_one_thread_does_not_wait(looks):
+    assert looks(1.5, 0.5, 0.5) == 1
+    assert {looks(0.3, 1.7, 0.7) for _ in range(40)} == {1}
+    while looks(1, 1, 0) == 1:
+        pass
+    assert looks(1, 1, 1, later=0.06) == 2                       # the system moves threads to other cores
+    assert looks(1, 1, 1, later=0.06) == 1
+
+
 def test_deterministic_ops_have_the_same_number_of_threads_always(looks, monkeypatch):
     assert looks(1.5, 0.5, 0.5) == 1
     monkeypatch.setattr(waiting.process, "seeds_required", True)
@@ -128,6 +164,7 @@ def test_deterministic_ops_have_the_same_number_of_threads_always(looks, monkeyp
 
 
 def test_looks_are_seldom(looks):
+    assert looks(2, 0, 0) == 2
     assert looks(1.5, 0.5, 0.5, later=0.1) == 2
     assert looks(1.5, 0.5, 0.5, later=0.2) == 1
 

@@ -4,10 +4,13 @@ The threads of a kernel do equal parts of its work, and wait for the last of the
 the thread on that core has half of its time, so two threads are no faster than one. They are several times slower, because a
 step has hundreds of kernels, and a thread that is preempted keeps the others waiting for a time slice. So a step has as many
 threads as there are cores that others do not use. A few times a second this is measured: how busy the cores are, how long this
-process's threads have run, and how long they have waited for a core.
+process's threads have run, and how long they have waited for a core. The number of running threads of the machine is the first
+guess. Programs that compute in short bursts, and trials, are measured over shorter times, in which the system's clock of busy
+cores is too coarse: they show only that others are in the way.
 
 Others may yield to this process: those of a lower priority (nice), or of a control group of less weight. Only a trial shows it,
-so now and then, more rarely each time in vain, a step has all threads for a moment.
+so now and then, more rarely each time in vain, a step has all threads for a moment. If even its only threads have to wait,
+others do not yield.
 
 Waking a thread takes as long as a small kernel, so threads with exclusive cores should spin between kernels: libgomp's spin
 GOMP_SPINCOUNT times before they sleep, but only a hundred times while it manages more threads than there are cores. While
@@ -27,9 +30,14 @@ from penstock._src.base.modes import process
 from penstock._src.kernels.host_threads import libgomp
 
 _BETWEEN_LOOKS = 0.2         # seconds
+_SOON = 0.05                 # after a pause, and during a trial
+_SHORT = 0.15                # seconds in which it is not known how busy the cores were
 _COST = 0.01                 # the part of the time that measuring may take
 _ACTIVE = 0.5                # cores that this process uses, or waits for, when it computes
 _IN_THE_WAY = 0.1            # cores that it waits for, when others are in its way
+_SOON_IN_THE_WAY = 0.25      # within a short time
+_LONG_WAIT = 0.03            # seconds for which a process that mostly rests has waited, when others are in its way
+_CALM = 1.0                  # seconds without others until it has all threads again
 _GAIN = 0.7                  # of the last of n threads, in n-ths of the speed of one: kernels do not scale perfectly
 _ALWAYS = 0.15               # cores that are used now and then on an idle machine
 _MARGIN = 0.1                # cores that must be free in addition before a thread returns
@@ -44,6 +52,7 @@ class Times(NamedTuple):
     busy: float                                  # of all processes, on the cores that this one may use
     own: float                                   # of this process
     waited: dict[str, float]                     # for a core, of each thread of this process
+    running: int                                 # threads of others that run, or wait for a core, now
 
 
 class Load:
@@ -58,7 +67,7 @@ class Load:
         self.cores, self._usable = _cores()
         self.threads = self._without_others()            # for a kernel; 0: as many as otherwise
         self._measuring = _thread.allocate_lock()
-        self._next = 0.0                                 # when to measure again
+        self._next = self._last = 0.0                    # when to measure again, and the last look
         self._before: Times | None = None
         self._raised = -math.inf                         # when a thread has returned
         self._pause = 0.0                                # before another one returns
@@ -66,42 +75,69 @@ class Load:
         self._trying = self._settling = False            # whether all threads are on trial beside others, and have just begun
         self._between_trials = _FIRST_TRIAL
         self._trial = math.inf                           # when to try
+        self._calm = math.inf                            # since when this process mostly rests, and others do, too
 
     def _without_others(self) -> int:
         return self._usable if self._usable < self.cores else 0
 
     def look(self) -> None:
         """Measures, if the last time is a while ago; to be called now and then while kernels run. It is cheap."""
-        if monotonic() > self._next and self._measuring.acquire(False):
+        now = monotonic()
+        paused, self._last = now - self._last > _SOON, now           # or the step took long
+        if (paused or now > self._next) and self._measuring.acquire(False):
             try:
-                self._measure()
+                before, self._before = self._before, _times()
+                cost = (monotonic() - now) / _COST
+                if before is not None and self._before is not None:
+                    paused |= self._choose(before, self._before)
+                elif self._before is not None and not process.seeds_required:
+                    paused = True
+                    self._use(max(1, min(self._usable, self.cores - self._before.running)), now)
+                self._next = monotonic() + max(_SOON if paused or self._trying else _BETWEEN_LOOKS, cost)
             finally:
                 self._measuring.release()
 
-    def _measure(self) -> None:
-        start = monotonic()
-        before, self._before = self._before, _times()
-        ended = monotonic()
-        self._next = ended + max(_BETWEEN_LOOKS, (ended - start) / _COST)
+    def _choose(self, before: Times, after: Times) -> bool:
+        """Chooses the number of threads from what has happened between two times; whether that was too short a time."""
+        passed, now, current = after.now - before.now, after.now, self.threads or self._usable
+        own = (after.own - before.own) / passed
+        others = max(0.0, (after.busy - before.busy) / passed - own)
+        waited = sum(time - before.waited[t] for t, time in after.waited.items() if t in before.waited) / passed
         if process.seeds_required:                       # sums in another order round differently
-            self._use(self._usable, ended)
-            return
-        if before is None or self._before is None:
-            return
-        passed = self._before.now - before.now
-        own = (self._before.own - before.own) / passed
-        others = max(0.0, (self._before.busy - before.busy) / passed - own)
-        waited = sum(time - before.waited[t] for t, time in self._before.waited.items() if t in before.waited) / passed
-        if own + waited < _ACTIVE:                       # this process has not computed all the time
-            return
-        current = self.threads or self._usable
+            self._use(self._usable, now)
+        elif own + waited < _ACTIVE:                     # this process has not computed all the time
+            self._after_rest(before.now, now, own, others, waited)
+        elif passed > _SHORT:
+            self._after_work(now, own, others, waited, current)
+        elif self._settling:
+            self._settling = False
+        else:
+            fewer = self._chosen(own, min(self.cores - own, waited), waited, current)
+            if waited < _SOON_IN_THE_WAY or fewer >= current:
+                self._before = before
+                return True
+            self._use(fewer, now)
+        return False
+
+    def _after_work(self, now: float, own: float, others: float, waited: float, current: int) -> None:
+        """Chooses the number of threads after a time in which this process has computed."""
+        self._calm = math.inf
         chosen = self._chosen(own, others, waited, current)
-        if chosen < self._usable and chosen == current and ended >= self._trial:
+        if chosen < self._usable and chosen == current and now >= self._trial and waited < _IN_THE_WAY:
             self._settling, self._trying, self.threads = True, True, self._usable
         elif self._settling:                             # the system has moved threads to other cores
             self._settling = False
         else:
-            self._use(chosen, ended)
+            self._use(chosen, now)
+
+    def _after_rest(self, since: float, now: float, own: float, others: float, waited: float) -> None:
+        """The same after a time in which it has mostly rested: threads end that waited longer than they ran, and all return
+        when nothing else has run for a while."""
+        if waited > own and waited * (now - since) > _LONG_WAIT:
+            self._use(max(1, (self.threads or self._usable) // 2), now)
+        self._calm = min(self._calm, since) if others + waited < _ALWAYS else math.inf
+        if self._calm < now - _CALM:
+            self._use(self._usable, now)
 
     def _chosen(self, own: float, others: float, waited: float, current: int) -> int:
         """The number of threads, from the cores that this process and others used, and that its threads waited for, while
@@ -177,14 +213,14 @@ def _times() -> Times | None:
     """The times now; None if the system does not report them."""
     try:
         mine = {f"cpu{core}" for core in os.sched_getaffinity(0)}
-        ticks = 0
+        ticks = running = 0
         for line in _read("/proc/stat").splitlines():
             name, *fields = line.split()
             if name in mine:
                 ticks += sum(map(int, fields[:8])) - int(fields[3]) - int(fields[4])         # without idle, iowait
-            elif not name.startswith("cpu"):
-                break
-        return Times(monotonic(), ticks / os.sysconf("SC_CLK_TCK"), process_time(), _waited())
+            elif name == "procs_running" and len(mine) == os.cpu_count():
+                running = int(fields[0]) - 1             # without this thread
+        return Times(monotonic(), ticks / os.sysconf("SC_CLK_TCK"), process_time(), _waited(), running)
     except (AttributeError, OSError, ValueError, IndexError):
         return None
 
