@@ -1,6 +1,7 @@
 """Programs for recurring shapes: when they are built, how many, and what happens if one cannot be built."""
 import torch
 
+import penstock.compat.v1 as tf
 from penstock._src.step.optimize import variants
 from penstock._src.step.optimize.variants import Variants
 from penstock._src.step.runnable import Runnable
@@ -58,3 +59,14 @@ def test_shapes_that_never_come_again_are_forgotten():
     for n in range(10 * variants._REMEMBERED):
         step.pick([torch.zeros(n)])
     assert len(step._seen) <= variants._REMEMBERED and not step._made
+
+
+def test_steps_fed_with_strings_get_programs_for_shapes():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        words, x = tf.placeholder(tf.string, [None]), tf.placeholder(tf.float32, [None, 2])
+        joined = tf.strings.join([words, tf.as_string(tf.reshape(x, [tf.shape(words)[0] * 2]))[::2]])
+        for n in (3, 3, 3, 3, 2, 1):
+            found = sess.run(joined, {words: [b"a"] * n, x: [[0, 1]] * n})
+            assert found.tolist() == [b"a0.000000"] * n
+        (step,) = sess._engine._programs.values()
+        assert list(step.runnable._made) == [((3,), (3, 2))] and "Shape" not in step.runnable._made[(3,), (3, 2)].text()

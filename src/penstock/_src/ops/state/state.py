@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import dtypes, errors
 from penstock._src.base.static_shape import compatible, merge, show
+from penstock._src.graph.convert import convert
 from penstock._src.graph.handles import VARIABLE_HANDLES, handle_dims
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
@@ -478,8 +479,10 @@ def _resource_gather_gradient(op, grad):
     handle, indices = op.inputs
     if op.attrs["batch_dims"]:
         return _batch_gather_gradient(handle, indices, grad, op.attrs["batch_dims"]), None
-    shape = variable_shape(handle)
-    values = get("Reshape")(grad, get("ConcatV2")([[-1], shape[1:]], 0))
+    dims = handle_dims(handle)
+    known = dims is not None and None not in dims        # an assignment of another shape is an error
+    shape = convert(list(dims), dtypes.int32) if known else variable_shape(handle)         # type: ignore[arg-type]
+    values = get("Reshape")(grad, [-1, *dims[1:]] if known else get("ConcatV2")([[-1], shape[1:]], 0))     # type: ignore[index]
     return IndexedSlices(values, get("Reshape")(indices, [-1]), shape), None
 
 
