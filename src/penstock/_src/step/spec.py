@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from penstock._src.base import dtypes
 from penstock._src.graph.functions import GraphFunction
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
@@ -32,7 +31,7 @@ class StepSpec:
     @property
     def shapes_open(self) -> bool:
         """Whether all feeds are arrays, of numbers or strings, and the graph leaves some of their shapes open."""
-        return all(t.dtype.torch is not None or t.dtype == dtypes.string for t in self.feeds) and \
+        return all(t.dtype.torch is not None or t.dtype.name == "string" for t in self.feeds) and \
             any(t.static_dims is None or None in t.static_dims for t in self.feeds)
 
 
