@@ -413,3 +413,18 @@ def test_a_loop_may_add_rows_to_a_ragged_tensor_with_an_invariant():
     assert rows.to_list() == [[1., 2.], [3.]] * 4
     with tf.Graph().as_default(), pytest.raises(TypeError, match="not compatible"):
         run(tf.ragged.constant([[1, 2], [3]]))
+
+
+@pytest.mark.parametrize("v2", [False, True])
+def test_slices_of_branches_have_indices_of_one_type(v2, monkeypatch):
+    """One branch finds its rows with `where` (int64), the other has them from a lookup (int32)."""
+    monkeypatch.setattr(context.process, "v2_control_flow", v2)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        few, rows = tf.placeholder(tf.bool, []), tf.constant([2, 0])
+        values = tf.constant([[1.0], [2.0], [3.0]])
+        some = tf.cond(few, lambda: tf.IndexedSlices(values, tf.squeeze(tf.where([True, True, True]), -1), tf.constant([3, 1])),
+                       lambda: tf.IndexedSlices(tf.gather(values, rows), rows, tf.constant([3, 1])))
+        assert some.indices.dtype == tf.int64
+        dense = tf.convert_to_tensor(some)
+        assert sess.run(dense, {few: True}).tolist() == [[1.0], [2.0], [3.0]]
+        assert sess.run(dense, {few: False}).tolist() == [[1.0], [0.0], [3.0]]

@@ -235,3 +235,23 @@ def test_a_condition_of_one_element_in_a_dimension():
         known = tf.while_loop(lambda i: i < 10, lambda i: i + 3, [tf.constant([2])])
         unknown = tf.while_loop(lambda i: i < 10, lambda i: i + 3, [start])
         assert [v.tolist() for v in session.run([known, unknown])] == [[11], [10]]
+
+
+def test_a_number_may_take_the_value_of_an_invariant():
+    def build(n):
+        seven = tf.placeholder_with_default(7, [])
+        return tf.while_loop(lambda i, j, k, s: i < n, lambda i, j, k, s: (i + 1, k, k, s + tf.cast(j, tf.float32)),
+                             [0, 1, seven, tf.zeros([3])])
+    agree(build)
+
+
+def test_values_that_every_group_computes_again_are_no_op():
+    """A loop in which two groups compute what is made of one number, so that nothing is left of its own group."""
+    def build(n):
+        def body(i, s, x):
+            wide = tf.broadcast_to(s, [1])
+            root = tf.cumsum(tf.abs(x))
+            half = tf.raw_ops.SqrtGrad(y=root, dy=wide) * (wide * -0.5)
+            return i + 1, s * 0.5, half - 2 * tf.raw_ops.SqrtGrad(y=root, dy=wide) * -wide
+        return tf.while_loop(lambda i, s, x: i < n, body, [0, 1.5, tf.constant([2.0])])
+    agree(build, (0, 1, 3))

@@ -14,6 +14,7 @@ from penstock._src.graph.control_flow_util import covers
 from penstock._src.graph.convert import convert
 from penstock._src.graph.func_graph import FuncGraph, copy_handle_data, flow, trace
 from penstock._src.graph.functions import GraphFunction
+from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.control.functional import add_calling_op, branch_op, stateless_while, while_op
@@ -91,6 +92,7 @@ def _check_branches(graphs: list[FuncGraph], names: list[str]) -> None:
             for other, label in zip(graphs, names, strict=True):
                 if not hasattr(t, "_value") and t.graph is other:
                     raise ValueError(f"Tensor {t.name} in {label} is accessed from {name}.")
+    _match_index_types(graphs)
     first = graphs[0]
     for g, name in zip(graphs[1:], names[1:], strict=True):
         try:
@@ -105,6 +107,18 @@ def _check_branches(graphs: list[FuncGraph], names: list[str]) -> None:
             if a.dtype.base_dtype != b.dtype.base_dtype:
                 raise TypeError(f"{names[0]} and {name} arguments to tf.cond must have the same number, type, and overall "
                                 f"structure of return values. Found {a.dtype.name} and {b.dtype.name} for {a} and {b}.")
+
+
+def _match_index_types(graphs: list[FuncGraph]) -> None:
+    """IndexedSlices that all branches return get indices of one type: int64, where they differ."""
+    mixed = [values for values in zip(*(nest.flatten(g.structured_outputs) for g in graphs), strict=False)
+             if all(isinstance(v, IndexedSlices) for v in values) and len({v.indices.dtype for v in values}) > 1]
+    for g, values in zip(graphs, zip(*mixed, strict=True), strict=False):
+        with g.as_default():
+            for v in values:
+                v._indices = get("Cast")(v.indices, DstT=dtypes.int64)
+        results = nest.flatten(g.structured_outputs, expand_composites=True)
+        g.outputs = [g.capture(flow(t)) for t in results if t is not None]
 
 
 def _choose(selector: Tensor, graphs: list[FuncGraph], case: bool, scope: str) -> Any:

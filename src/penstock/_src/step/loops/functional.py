@@ -280,10 +280,13 @@ class _Loop(BlockWriter):
         self.in_numbers = numbers_of_body(self.ops, [*self.test.feeds, *self.step.feeds], following)
         if self.placed is not None:
             self.in_numbers &= self._controlling()
-        for part in parts:                               # an invariant is a number if numbers are computed from it
-            used = {id(t) for op in part.ops if op.outputs and id(op.outputs[0]) in self.in_numbers for t in op.inputs}
+        counted = {i for i in changing if id(self.step.feeds[i]) in self.in_numbers}
+        following_numbers = {id(self.step.fetches[i]) for i in counted}
+        for part in parts:                               # an invariant is a number if numbers are made of it or follow it
+            used = following_numbers | {id(t) for op in part.ops if op.outputs and id(op.outputs[0]) in self.in_numbers
+                                        for t in op.inputs}
             for i, t in enumerate(part.feeds):
                 if id(t) in staying and id(t) in used:
                     name = self.numbers[id(t)] = self._new_name("n")
                     self._text(f"{name} = number(f{i})")
-        return {i for i in changing if id(self.step.feeds[i]) in self.in_numbers}
+        return counted

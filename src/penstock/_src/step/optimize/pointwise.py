@@ -308,6 +308,8 @@ class _Group:
         if any(t.dtype == dtypes.bool for t in wanted):
             raise ValueError("conditions are not results")
         outputs = [*wanted, *(op.outputs[0] for op in joined)]
+        if not outputs:                          # every group that needs these values computes them again
+            return []
         written = [(self.known[id(t)], Columns(i, 0, self._stride(t))) for i, t in enumerate(wanted)]
         for i, op in enumerate(joined, len(wanted)):
             *parts, _ = op.inputs
