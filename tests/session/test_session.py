@@ -248,3 +248,13 @@ def test_a_state_is_fed_as_it_was_fetched(sess):
     assert sess.run(total, {state[0]: ([5.0], [6.0])}).tolist() == [14.0]
     with pytest.raises(ValueError, match="Key had 2 elements, but value had 3"):
         sess.run(total, {state[0]: (1.0, 2.0, 3.0)})
+
+
+def test_placements_are_logged_of_steps_that_are_fed(capfd):
+    with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(log_device_placement=True)) as session:
+        x = tf.constant(1.0) * 2.0
+        y = x + 1.0
+        assert session.run(y, {x: 5.0}) == 6.0
+        handle = session.partial_run_setup([y], [x])
+        assert session.partial_run(handle, y, {x: 7.0}) == 8.0
+    assert "(AddV2): /job:localhost/replica:0/task:0/device:CPU:0" in "".join(capfd.readouterr())

@@ -154,3 +154,45 @@ def test_split_refuses():
 def test_batch_gather_of_indices_of_unknown_rank():
     with tf.Graph().as_default(), pytest.raises(ValueError, match=r"batch_dims=-1 may only be negative if rank\(indices\)"):
         tf.gather(tf.ragged.constant([["a", "b"], ["c"]]), tf1.placeholder(tf.int32, None), batch_dims=-1)
+
+
+@pytest.mark.parametrize("step", [-1, -2, np.int64(-1), 2])
+@pytest.mark.parametrize("wrap", [lambda v: v, tf.constant], ids=["number", "tensor"])
+def test_steps_of_slices_may_be_tensors(step, wrap):
+    rows = [["a", "b"], ["c", "d", "e"], ["f"], [], ["g"]]
+    rt = tf.ragged.constant(rows)
+
+    def check(found, want):
+        assert found.to_list() == [[v.encode() for v in row] for row in want]
+    check(rt[:, ::wrap(step)], [row[::step] for row in rows])
+    check(rt[:, 2::wrap(step)], [row[2::step] for row in rows])
+    check(rt[::wrap(step), :wrap(-1):wrap(step)], [row[:-1:step] for row in rows[::step]])
+
+    @tf.function
+    def sliced(rt, step):
+        return rt[:, ::step]
+    check(sliced(rt, tf.constant(step)), [row[::step] for row in rows])
+
+
+def test_too_many_indices_are_reported():
+    rt = tf.ragged.constant([["a", "b"], ["c"]])
+    with pytest.raises(IndexError, match="Too many indices for RaggedTensor"):
+        rt[..., 0, 0, 0]
+    with pytest.raises(TypeError, match="Only integers, slices"):
+        rt[1:3:0.5]
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1, [0, 1]])
+@pytest.mark.parametrize("dtype", [tf.float16, tf.float64])
+def test_log_of_sums_of_exponentials(axis, dtype):
+    rows = [[1.0, 2.0], [], [300.0, 4.0, 5.0]]
+    found = tf.reduce_logsumexp(tf.ragged.constant(rows, dtype), axis)
+    with np.errstate(divide="ignore"):
+        padded = np.array([[*row, *[-np.inf] * (3 - len(row))] for row in rows])
+        want = np.logaddexp.reduce(padded, tuple(axis) if isinstance(axis, list) else axis)
+    np.testing.assert_allclose(found, want, rtol=1e-3)
+    with tf.GradientTape() as tape:
+        x = tf.ragged.constant([[1.0, 2.0], [3.0]])
+        tape.watch(x.flat_values)
+        total = tf.reduce_sum(tf.reduce_logsumexp(x, 1))
+    np.testing.assert_allclose(tape.gradient(total, x.flat_values), [1 / (1 + np.e), np.e / (1 + np.e), 1], rtol=1e-5)

@@ -73,3 +73,46 @@ def test_errors_of_masks_and_positions():
         tf.unravel_index([2], [3, 0])
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=r"\[110,53\]"):
         tf.function(lambda x: tf.broadcast_to(x, [110, 53]))(tf.constant([1, 2, 3]))
+
+
+def test_a_scalar_is_no_shape():
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="must be rank 1 but is rank 0.*scalar 6 .rank-0"):
+        tf.reshape([1, 2, 3, 4, 5, 6], 6)
+
+
+def test_axes_of_any_integer_type():
+    for dtype in (tf.uint8, tf.uint16, tf.int8, tf.int64):
+        assert tf.argmax([[1, 5], [7, 2]], axis=tf.constant(1, dtype)).numpy().tolist() == [1, 0]
+        assert tf.function(lambda a: tf.argmin([[1, 5], [7, 2]], axis=a))(tf.constant(0, dtype)).numpy().tolist() == [0, 1]
+    with pytest.raises(TypeError, match="axis must be an integer"):
+        tf.argmax([1, 2], axis=tf.constant(0.0))
+
+
+def test_sums_of_anything_iterable():
+    assert tf.add_n(i for i in (1, 2)).numpy() == 3
+    assert tf.add_n({"a": 1, "b": 2}.values()).numpy() == 3
+    for wrong in ("ab", {"a": 1}, 3, iter(())):
+        with pytest.raises(ValueError, match="must be an iterable"):
+            tf.add_n(wrong)
+
+
+def test_gradient_of_the_sign_of_complex_numbers():
+    x = tf.constant([1 + 1j, 3 - 4j, 0], tf.complex128)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y, same = tf.sign(x), tf.math.divide_no_nan(x, tf.cast(tf.abs(x), x.dtype))
+    seed = tf.constant([1.0, 2 - 1j, 1.0], tf.complex128)
+    np.testing.assert_allclose(tape.gradient(y, x, seed)[:2], tape.gradient(same, x, seed)[:2])
+    assert tape.gradient(y, x)[2].numpy() == 0
+    assert complex(tf.Variable(1.5 + 1j)) == 1.5 + 1j
+
+
+def test_errors_of_dimensions():
+    with pytest.raises(IndexError):
+        tf.tensordot([[1, 2]], [[3], [4]], [[0], [7]])
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="must be rank 2 but is rank 3"):
+        tf.raw_ops.UpperBound(sorted_inputs=tf.zeros([2, 3]), values=tf.zeros([2, 1, 0]))
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="rank of the values must be greater"):
+        tf.raw_ops.ParallelConcat(values=[1], shape=[0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="TensorProto, base64: Ym9ndXM="):
+        tf.io.parse_tensor("bogus", tf.uint8)

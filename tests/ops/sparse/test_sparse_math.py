@@ -107,8 +107,10 @@ def test_sampled_products():
     indices, values, shape = tf.sparse.sampled_addmm(places, [1.0, 2.0, 3.0], [2, 2], a, b, beta=2.0, alpha=0.5)
     assert indices.numpy().tolist() == places.tolist() and shape.numpy().tolist() == [2, 2]
     np.testing.assert_allclose(values, [7, 24, 20], rtol=1e-6)
-    batch = tf.sparse.sampled_addmm([[0, 0, 1], [1, 1, 0]], [1.0, 2.0], [2, 2, 2], np.stack([a, a + 1]), np.stack([b, b]))[1]
-    np.testing.assert_allclose(batch, [1 + (a @ b)[0, 1], 2 + ((a + 1) @ b)[1, 0]], rtol=1e-6)
+    batch = tf.sparse.sampled_addmm([[[0, 1]], [[1, 0]]], [[1.0], [2.0]], [2, 2], np.stack([a, a + 1]), np.stack([b, b]))[1]
+    np.testing.assert_allclose(batch, [[1 + (a @ b)[0, 1]], [2 + ((a + 1) @ b)[1, 0]]], rtol=1e-6)
+    with pytest.raises(ValueError, match="does not match output shape"):
+        tf.sparse.sampled_addmm(places, [1.0, 2.0, 3.0], [1, 2], a, b)
 
 
 @pytest.mark.parametrize("adjoint_a", [False, True])

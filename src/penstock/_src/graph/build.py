@@ -203,7 +203,7 @@ def _mismatch(message: str, opdef: OpDef, arg: Arg, wanted: Any, found: Any, pla
     if place is None:
         place = [a.name for a in opdef.inputs].index(arg.name)
     return InputTypeError(message, f"cannot compute {opdef.name} as input #{place}(zero-based) was expected to be a "
-                          f"{_runtime_name(wanted)} tensor but is a {_runtime_name(found)} tensor (argument '{arg.name}')")
+                          f"{_runtime_name(wanted)} tensor but is a {_runtime_name(found)} tensor")
 
 
 def _not_allowed(message: str, name: str, found: Any, allowed: Any) -> InputTypeError:

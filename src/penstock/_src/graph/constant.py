@@ -106,8 +106,8 @@ def constant_dims(tensor: Any, _depth: int = 0) -> tuple | None:
             if value.ndim == 0:
                 if value == -1:
                     return None
-                raise ValueError(f"Received a scalar with unknown value as shape; require a statically known scalar with "
-                                 f"value '-1' to describe an unknown shape: {value}")
+                raise ValueError("Shape must be rank 1 but is rank 0: as a shape, a scalar must be -1, which describes an "
+                                 f"unknown one; got the scalar {value} (rank-0)")
             dims = tuple(int(v) for v in value.reshape(-1))
     if dims is not None:
         return tuple(None if d is None or d == -1 else d for d in dims)

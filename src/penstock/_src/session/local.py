@@ -180,7 +180,7 @@ class LocalEngine:
         targets = [e for e in elements if isinstance(e, Operation)]
         ops = needed(fetched, targets, ids)
         ctx = StepContext(self.resources, self, devices=self.devices)
-        runnable = compile_step(StepSpec(ops, fetched, targets, feeds, self._place_pass(ops)),
+        runnable = compile_step(StepSpec(ops, fetched, targets, feeds, self._place_pass(ops, feeds)),
                                 StepEnv(ctx, self._passes, self._threads, self._inter_op, whole=True))
         step = Step(runnable, elements, feeds, slots, ops)
         if isinstance(self._placer, CostPlacer) and self._placer.is_cold(ops):
@@ -198,14 +198,14 @@ class LocalEngine:
             self._programs.clear()
         return raw
 
-    def _place_pass(self, ops: list[Operation]) -> Place | None:
+    def _place_pass(self, ops: list[Operation], feeds: list[Tensor]) -> Place | None:
         """The pass that places a step of these ops; with one device, their requests are only checked and logged."""
         if len(self.devices) > 1:
             return self.place
         self._extend_placer(ops)
         with self._lock:
             if self._placer.logs:
-                self._placer.chosen(StepGraph(ops, [], [], []))
+                self._placer.chosen(StepGraph(ops, [], [], feeds))
         return None
 
     def _extend_placer(self, ops: list[Operation]) -> None:
@@ -305,7 +305,7 @@ class LocalEngine:
     def _new_piece(self, ops: list[Operation], fetches: list[Tensor], targets: list[Operation],
                    feeds: list[Tensor]) -> Runnable:
         ctx = StepContext(self.resources, self, devices=self.devices)
-        return compile_step(StepSpec(ops, fetches, targets, feeds, self._place_pass(ops)),
+        return compile_step(StepSpec(ops, fetches, targets, feeds, self._place_pass(ops, feeds)),
                             StepEnv(ctx, self._passes, self._threads, self._inter_op))
 
     def continue_partial(self, handle: str, elements: list, feeds: list[Tensor], values: list) -> list:

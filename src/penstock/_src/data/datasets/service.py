@@ -336,6 +336,8 @@ def _policy(processing_mode: Any) -> ShardingPolicy:
 
 
 def _served(stage: Any, spec: Any, processing_mode: Any, service: Any, job_name: Any, consumers: tuple) -> Any:
+    if service == "":
+        raise ValueError("`service` must not be empty")
     if not isinstance(service, str) or "://" not in service:
         raise ValueError(f"`service` must be of the form `<protocol>://<address>`, got {service!r}")
     if job_name is not None and (not isinstance(job_name, str) or not job_name):

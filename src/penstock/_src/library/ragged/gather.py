@@ -35,8 +35,8 @@ def _gather(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
     if not isinstance(params, RaggedTensor) and not isinstance(indices, RaggedTensor):
         return tf.gather(params, indices, axis=axis, batch_dims=batch_dims)
     if batch_dims > 0 and not params.shape[:batch_dims].is_compatible_with(indices.shape[:batch_dims]):
-        raise ValueError("batch shape from indices does not match params shape: batch shape from indices "
-                         f"{indices.shape[:batch_dims]} does not match params {params.shape}")
+        raise ValueError(f"batch shape from indices {indices.shape[:batch_dims]} does not match params shape {params.shape}: "
+                         "batch shape from indices does not match params shape")
     if batch_dims > 1:
         params, indices = _partitioned(params, indices), _partitioned(indices, params)
         return params.with_values(_gather(params.values, indices.values, axis - 1, batch_dims - 1))
@@ -92,9 +92,9 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
     """For each row of params, the elements that the row of indices names."""
     indices = convert_to_tensor_or_ragged_tensor(indices, name="indices")
     if indices.shape.ndims is None:
-        raise ValueError("batch_gather does not allow indices with unknown shape.")
+        raise ValueError("batch_dims=-1 may only be negative if rank(indices) is statically known.")
     if indices.shape.ndims == 0:
-        raise ValueError("indices.rank must be at least 1.")
+        raise ValueError("batch_dims=-1 out of bounds: expected 0<=batch_dims<0, because the indices are a scalar")
     return gather(params, indices, batch_dims=-1, name=name)
 
 

@@ -10,8 +10,10 @@ from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_
 from penstock.compat import v1 as tf
 
 
-def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: str | None = None) -> Any:
+def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: str | None = None, bad_indices_policy: str = "") -> Any:
     """Elements at positions given by the last dimension of indices."""
+    if bad_indices_policy not in ("", "DEFAULT"):
+        raise ValueError("non-default bad_indices_policy not supported for ragged gather")
     if not isinstance(batch_dims, int) or batch_dims != 0:
         raise ValueError("batch_dims != 0 is not supported for ragged gather yet.")
     with tf.name_scope(name, "RaggedGatherNd", []):

@@ -35,6 +35,8 @@ def _expanded(rt: RaggedTensor, keys: list) -> list:
         raise ValueError("Ellipsis not supported for unknown shape RaggedTensors")
     if sum(k is Ellipsis for k in keys) > 1:
         raise ValueError("Multiple ellipses are not allowed")
+    if used > rt.shape.ndims:
+        raise IndexError(f"Too many indices for RaggedTensor: {used} for {rt.shape.ndims} dimensions")
     return keys[:at] + [slice(None)] * max(0, rt.shape.ndims - used) + keys[at + 1:]
 
 
@@ -85,17 +87,17 @@ def _row(rt: RaggedTensor, key: Any) -> Any:
     return rt.values[start:limit]
 
 
-def _check_slice(key: slice, dtype: Any) -> None:
+def _check_slice(key: slice, dtype: Any, message: str | None = None) -> None:
     for part, what in ((key.start, "offsets"), (key.stop, "offsets"), (key.step, "strides")):
         if part is not None:
-            _index(part, dtype, f"slice {what} must be integers or None")
+            _index(part, dtype, message or f"slice {what} must be integers or None")
 
 
 def _sliced(rt: RaggedTensor, key: slice) -> Any:
     """Some of the rows."""
     if key.start is None and key.stop is None and key.step is None:
         return rt
-    _check_slice(key, rt.row_splits.dtype)
+    _check_slice(key, rt.row_splits.dtype, _VALID)
     starts, limits = rt.row_splits[:-1][key], rt.row_splits[1:][key]
     if key.step is None or isinstance(key.step, int) and key.step == 1:
         zero = tf.zeros([1], starts.dtype)
@@ -183,6 +185,9 @@ def _bounds(key: slice, lengths: Any) -> tuple:
         value = _index(value, lengths.dtype)
         value = value + tf.where(tf.fill(tf.shape(lengths), value < 0), lengths, zero)
         return tf.minimum(tf.maximum(value, lowest), highest)
-    if isinstance(key.step, int) and key.step < 0:
-        return (bound(key.start, lengths - 1, zero - 1, lengths - 1), bound(key.stop, zero - 1, zero - 1, lengths - 1))
-    return bound(key.start, zero, zero, lengths), bound(key.stop, lengths, zero, lengths)
+    backwards = (bound(key.start, lengths - 1, zero - 1, lengths - 1), bound(key.stop, zero - 1, zero - 1, lengths - 1))
+    forwards = bound(key.start, zero, zero, lengths), bound(key.stop, lengths, zero, lengths)
+    negative = tf.get_static_value(_index(1 if key.step is None else key.step, lengths.dtype) < 0)
+    if negative is not None:
+        return backwards if negative else forwards
+    return tuple(tf.where(key.step < 0, b, f) for b, f in zip(backwards, forwards, strict=True))

@@ -185,6 +185,34 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: 
         return tf.sqrt(reduce_variance(input_tensor, axis, keepdims))
 
 
+def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: Any = None, name: str | None = None,
+                     reduction_indices: Any = None, keep_dims: Any = None) -> Any:
+    """log(sum(exp(x))) over an axis of a ragged tensor; -inf for rows without values."""
+    axis = axis if reduction_indices is None else reduction_indices
+    keepdims = bool(keepdims if keep_dims is None else keep_dims)
+    with tf.name_scope(name, "RaggedReduceLogSumExp", []):
+        over = [get_positive_axis(a, input_tensor.shape.ndims) for a in ([] if axis is None else tf.nest.flatten(axis))]
+        if 0 in over and len(over) < input_tensor.shape.ndims:
+            return _down_columns(input_tensor, axis, keepdims)
+        top = _with_flat(reduce_max(input_tensor, axis, True), _finite_or_zero)
+        kept = top if keepdims else _with_flat(reduce_max(input_tensor, axis, False), _finite_or_zero)
+        total = reduce_sum(tf.exp(tf.subtract(input_tensor, top)), axis, keepdims)
+        return tf.add(tf.math.log(total), kept)
+
+
+def _down_columns(rt: Any, axis: Any, keepdims: bool) -> Any:
+    """The same over the rows: their maxima do not broadcast to rows of several lengths. In float64, from one maximum."""
+    top = _finite_or_zero(reduce_max(_with_flat(rt, lambda v: tf.cast(v, dtypes.float64))))
+    total = reduce_sum(_with_flat(rt, lambda v: tf.exp(tf.cast(v, dtypes.float64) - top)), axis, keepdims)
+    return _with_flat(total, lambda v: tf.cast(tf.math.log(v) + top, rt.dtype))
+
+
+def _finite_or_zero(x: Any) -> Any:
+    """Without gradient, the numbers that are finite, and in range for their type once exp is applied to differences."""
+    lowest = tf.constant(x.dtype.min, x.dtype)
+    return tf.stop_gradient(tf.where(tf.math.is_finite(x) & (x > lowest), x, tf.zeros_like(x)))
+
+
 def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Any:
     """Softmax over an axis of ragged logits."""
     axis = -1 if axis is None else axis

@@ -94,11 +94,11 @@ class RowPartition(CompositeTensor):
         """From where each row begins, and the end of the last."""
         _validate_flag(validate)
         if isinstance(row_splits, (list, tuple)) and not row_splits:
-            raise ValueError("Argument `row_splits` may not be empty.")
+            raise ValueError("row_splits tensor may not be empty")
         with tf.name_scope(None, "RowPartitionFromRowSplits", [row_splits]):
             row_splits = _index(row_splits, "row_splits", dtype, dtype_hint)
             if row_splits.static_dims == (0,):
-                raise ValueError("Argument `row_splits` may not be empty.")
+                raise ValueError("row_splits tensor may not be empty")
             if validate:
                 m = "Arguments to from_row_splits do not form a valid RowPartition"
                 row_splits = checked(row_splits, [

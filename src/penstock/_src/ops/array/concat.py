@@ -228,7 +228,13 @@ def _parallel_concat_shape(values, *, shape):
     return dims
 
 
-parallel_concat.kernel(lambda values: join(values, torch.tensor(0)))
+
+
+@parallel_concat.kernel
+def _parallel_concat_kernel(values):
+    if any(not len(v.shape) for v in values):
+        raise errors.invalid("The rank of the values must be greater than that of a scalar, 0.")
+    return join(values, torch.tensor(0))
 
 
 @export("parallel_stack")

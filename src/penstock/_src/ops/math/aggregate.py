@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,8 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     array([ 9, 12], dtype=int32)
     """
     if isinstance(inputs, (Tensor, np.ndarray)) and inputs.ndim:
+        inputs = list(inputs)
+    if isinstance(inputs, Iterable) and not isinstance(inputs, (Tensor, IndexedSlices, str, bytes, Mapping, np.ndarray)):
         inputs = list(inputs)
     if not isinstance(inputs, (list, tuple)) or not inputs:
         raise ValueError(_ADDENDS)

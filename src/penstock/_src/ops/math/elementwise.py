@@ -104,7 +104,19 @@ for _op, _over in ((abs_op, torch.abs_), (neg, torch.neg_), (square, torch.squar
 
 abs_op.gradient(lambda op, grad: grad * sign(op.inputs[0]))
 neg.gradient(lambda op, grad: -grad)
-sign.gradient(lambda op, grad: get("ZerosLike")(op.inputs[0]))
+
+
+@sign.gradient
+def _sign_gradient(op, grad):
+    """Zero; for complex numbers x / |x|, the part of the gradient across its direction, over |x|."""
+    x, y = op.inputs[0], op.outputs[0]
+    if not x.dtype.is_complex:
+        return get("ZerosLike")(x)
+    real = x.dtype.real_dtype
+    along = get("Real")(grad * get("Conj")(y), Tout=real)
+    size = get("ComplexAbs")(x, Tout=real)
+    return get("DivNoNan")(grad - get("Cast")(along, DstT=x.dtype) * y, get("Cast")(size, DstT=x.dtype))
+
 inv.gradient(lambda op, grad: reciprocal_grad(op.outputs[0], grad))
 reciprocal.gradient(lambda op, grad: reciprocal_grad(op.outputs[0], grad))
 square.gradient(lambda op, grad: grad * (convert(2, grad.dtype.base_dtype) * conj(op.inputs[0])))

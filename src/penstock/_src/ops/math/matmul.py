@@ -562,7 +562,7 @@ def _as_matrix(t: Tensor, axes: Any, last: bool) -> tuple[Tensor, Any]:
         rank = len(t.static_dims)
         for i in axes:
             if not -rank <= i < rank:
-                raise ValueError(f"axis {i} is out of range for a tensor of rank {rank}")
+                raise IndexError(f"axis {i} is out of range for a tensor of rank {rank}")
         axes = [i % rank for i in axes]
         free = [i for i in range(rank) if i not in axes]
         perm = free + axes if last else axes + free

@@ -616,6 +616,15 @@ def _position_in_region(op, r):
     return [r.position(view, axis, op.opdef is arg_min, r.kind(op.outputs[0]))]
 
 
+def _axis(axis: Any) -> Any:
+    """An axis of any integer type, for ops that take some of them."""
+    if not isinstance(axis, Tensor):
+        return axis
+    if not axis.dtype.is_integer:
+        raise TypeError(f"The axis must be an integer, got a tensor of type {axis.dtype.name}")
+    return axis if axis.dtype.base_dtype in (dtypes.int32, dtypes.int64) else get("Cast")(axis, DstT=dtypes.int32)
+
+
 def _argument(definition: OpDef, name: str, what: str) -> None:
     doc = f"""The index of the {what} element along `axis`; of the first, if there are several.
 
@@ -633,7 +642,7 @@ def _argument(definition: OpDef, name: str, what: str) -> None:
     """
 
     def v2(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
-        return definition(input, 0 if axis is None else axis, output_type=output_type, name=name)
+        return definition(input, 0 if axis is None else _axis(axis), output_type=output_type, name=name)
 
     def v1(input: Any, axis: Any = None, name: str | None = None, dimension: Any = None,
            output_type: Any = dtypes.int64) -> Tensor:

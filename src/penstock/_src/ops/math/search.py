@@ -29,7 +29,10 @@ def _bound_shape(sorted_inputs: Dims, values: Dims) -> Dims:
 
 
 def _bound(sorted_inputs: torch.Tensor, values: torch.Tensor, right: bool, out_type: Any) -> torch.Tensor:
-    if sorted_inputs.dim() != 2 or values.dim() != 2 or sorted_inputs.shape[0] != values.shape[0]:
+    for x in (sorted_inputs, values):
+        if x.dim() != 2:
+            raise errors.invalid(f"Shape must be rank 2 but is rank {x.dim()}, in {arrays.show(x.shape)}")
+    if sorted_inputs.shape[0] != values.shape[0]:
         raise errors.invalid(f"The leading dimensions of both tensors must match: {arrays.show(sorted_inputs.shape)} and "
                              f"{arrays.show(values.shape)}")
     if out_type is dtypes.int32 and values.numel() >= 2**31:

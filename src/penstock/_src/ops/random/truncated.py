@@ -14,7 +14,9 @@ def stateless_parameterized_truncated_normal(shape: Any, seed: Any, means: Any =
                                              maxvals: Any = 2.0, name: str | None = None) -> Tensor:
     """Normal numbers between `minvals` and `maxvals`; parameters broadcast to `shape`.
 
-    It applies the inverse distribution function to uniform numbers, in float64, so that the parameters have gradients.
+    It applies the inverse distribution function to uniform numbers, in float64, so that the parameters have gradients. As in
+    TensorFlow, those of `means` and `stddevs` are of the shift and the scale alone: they ignore that the bounds, in standard
+    deviations from the mean, move too.
 
     >>> tf.random.stateless_parameterized_truncated_normal([2], seed=[1, 2], minvals=0.0, maxvals=[1.0, 2.0])
     """
@@ -23,7 +25,8 @@ def stateless_parameterized_truncated_normal(shape: Any, seed: Any, means: Any =
         dtype = means.dtype
         mean, deviation, low, high = (tf.cast(tf.convert_to_tensor(x, dtype), tf.float64)
                                       for x in (means, stddevs, minvals, maxvals))
-        a, b = (low - mean) / deviation, (high - mean) / deviation
+        center, unit = tf.stop_gradient(mean), tf.stop_gradient(deviation)
+        a, b = (low - center) / unit, (high - center) / unit
         upper = a > 0                                            # in the upper tail, mirrored: it is finer near zero
         a, b = tf.where(upper, -b, a), tf.where(upper, -a, b)
         below = 0.5 * tf.math.erfc(-a * 0.5 ** 0.5)

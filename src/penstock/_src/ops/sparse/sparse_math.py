@@ -446,8 +446,8 @@ def sampled_addmm(indices: Any, values: Any, dense_shape: Any, mat1: Any, mat2: 
     >>> tf.sparse.sampled_addmm([[0, 1]], [2.0], [2, 2], tf.ones([2, 3]), tf.ones([3, 2]))[1]     # [5.0]
 
     Args:
-      indices: The places, [n, rank].
-      values: The values there, [n].
+      indices: The rows and columns, [..., n, 2].
+      values: The values there, [..., n].
       dense_shape: The shape of the sparse tensor.
       mat1: Matrices [..., M, K].
       mat2: Matrices [..., K, N].
@@ -462,7 +462,10 @@ def sampled_addmm(indices: Any, values: Any, dense_shape: Any, mat1: Any, mat2: 
     values, mat1, mat2 = (tf.cast(x, output_type) for x in (values, mat1, mat2))
     if not mat1.shape[:-2].is_compatible_with(mat2.shape[:-2]) or not mat1.shape[-1:].is_compatible_with(mat2.shape[-2:-1]):
         raise ValueError(f"Shapes of mat1 and mat2 do not match: {mat1.shape} and {mat2.shape}")
-    lead, rows, columns = indices[:, :-2], indices[:, -2:-1], indices[:, -1:]
-    left = tf.gather_nd(mat1, tf.concat([lead, rows], 1))
-    right = tf.gather_nd(tf.linalg.matrix_transpose(mat2), tf.concat([lead, columns], 1))
+    known, wanted = tf.get_static_value(dense_shape), mat1.shape[-2:-1].concatenate(mat2.shape[-1:])
+    if known is not None and not wanted.is_compatible_with(known.tolist()):
+        raise ValueError(f"Dense shape: {known.tolist()} does not match output shape: {wanted}")
+    batch = mat1.shape.rank - 2
+    left = tf.gather(mat1, indices[..., 0], batch_dims=batch)
+    right = tf.gather(tf.linalg.matrix_transpose(mat2), indices[..., 1], batch_dims=batch)
     return indices, beta * values + alpha * tf.reduce_sum(left * right, -1), dense_shape

@@ -12,7 +12,7 @@ from penstock._src.graph import context
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.random_seed import get_seed
-from penstock._src.graph.scopes import name_scope
+from penstock._src.graph.scopes import device, name_scope
 from penstock._src.ops.registry import get
 from penstock._src.ops.state import queue as ops
 
@@ -217,8 +217,9 @@ class FIFOQueue(QueueBase):
                  name: str = "fifo_queue"):
         types, known = type_list(dtypes), shape_list(shapes)
         named = name_list(names, len(types))
-        ref = ops.fifo(component_types=types, shapes=known or [], capacity=capacity, shared_name=_shared(shared_name),
-                       name=name)
+        with device("CPU"):
+            ref = ops.fifo(component_types=types, shapes=known or [], capacity=capacity, shared_name=_shared(shared_name),
+                           name=name)
         super().__init__(types, known, named, ref)
 
 

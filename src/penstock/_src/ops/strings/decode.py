@@ -1,6 +1,7 @@
 """Strings that hold something else: raw numbers, CSV, serialized tensors, compressed data."""
 from __future__ import annotations
 
+import base64
 import builtins
 import re
 import zlib
@@ -393,7 +394,8 @@ def _parse_tensor_kernel(serialized, *, out_type):
     try:
         proto = TensorProto.FromString(data)
     except DecodeError:
-        raise errors.invalid(f"Could not parse `serialized` as TensorProto: '{strings.show(data[:100])}'") from None
+        text = base64.b64encode(data[:100]).decode()
+        raise errors.invalid(f"Could not parse `serialized` as TensorProto, base64: {text}") from None
     if out_type == dtypes.variant and proto.dtype == dtypes.variant.as_datatype_enum:
         return _bytes_of(proto)
     try:

@@ -308,7 +308,11 @@ def _request(sparse_keys: tuple, dense_keys: tuple, sparse_types: tuple, types: 
     """Created once: a dataset parses its examples one by one."""
     lists = [(strings.raw(k), t) for k, t in zip(sparse_keys, sparse_types, strict=True)]
     dense = [dense_feature(strings.raw(k), t, dims) for k, t, dims in zip(dense_keys, types, given, strict=True)]
-    return lists, dense, Request(lists, dense, lambda _, key, text: f"Key: {strings.show(key)}.  {text}")
+    return lists, dense, Request(lists, dense, _where_in_one)
+
+
+def _where_in_one(row: int, key: bytes, text: str) -> str:
+    return f"Can't parse serialized Example, key {strings.show(key)}: Key: {strings.show(key)}.  {text}"
 
 
 @parse_single.kernel(device="cpu")

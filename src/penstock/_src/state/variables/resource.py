@@ -279,6 +279,9 @@ class BaseResourceVariable(VariableV1):
     def __float__(self) -> float:
         return float(self.value().numpy())
 
+    def __complex__(self) -> complex:
+        return complex(self.value().numpy())
+
     def __index__(self) -> int:
         return self.value().numpy().__index__()
 
