@@ -267,6 +267,16 @@ export.value(_switch("tensor_equality", False, "Makes == on tensors compare iden
              v1=["disable_tensor_equality"])
 
 
+@export(v1=["experimental.output_all_intermediates"])
+def output_all_intermediates(state: bool | None) -> None:
+    """Says whether conditions and loops output what their gradients need: always, never, or as TensorFlow chooses (None).
+
+    Nothing depends on it here: they are extended by those outputs when a gradient is first requested.
+    """
+    if state not in (None, True, False):
+        raise ValueError(f"state must be True, False or None, not {state!r}")
+
+
 @export(v1=["control_flow_v2_enabled"])
 def control_flow_v2_enabled() -> bool:
     """Whether cond and while_loop are built as functional ops."""

@@ -82,6 +82,10 @@ class Tape:
         self._watched[id(handle)] = handle
         self._variables[id(variable)] = variable
 
+    def _watches(self, tensor: Any) -> bool:
+        """Whether a tensor is watched, or was made of one that is."""
+        return id(tensor) in self._watched
+
     def watched_variables(self) -> tuple:
         """The variables that were read or watched, oldest first."""
         return tuple(sorted(self._variables.values(), key=_age))

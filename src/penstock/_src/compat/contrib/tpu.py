@@ -1,4 +1,4 @@
-"""tf.contrib.tpu for programs that can also run without a TPU: their estimators train on CPUs and GPUs here.
+"""tf.contrib.tpu and tf.estimator.tpu, for programs that can also run without a TPU: their estimators use CPUs and GPUs here.
 
 Programs such as BERT's use TPUEstimator with `use_tpu=False`. A request for a TPU is an error that names the alternative.
 """
@@ -15,7 +15,7 @@ from penstock._src.models.estimator.spec import EstimatorSpec, ModeKeys
 from penstock._src.training.train.optimizer_around import OptimizerAround
 
 
-@export(v1=["contrib.tpu.InputPipelineConfig"])
+@export(v1=["contrib.tpu.InputPipelineConfig", "estimator.tpu.InputPipelineConfig"])
 class InputPipelineConfig:
     """Where the input of a TPU is made."""
 
@@ -27,7 +27,7 @@ _CONFIG = ("iterations_per_loop", "num_shards", "num_cores_per_replica", "per_ho
            "experimental_host_call_every_n_steps")
 
 
-@export(v1=["contrib.tpu.TPUConfig"])
+@export(v1=["contrib.tpu.TPUConfig", "estimator.tpu.TPUConfig"])
 class TPUConfig(collections.namedtuple("TPUConfig", _CONFIG)):
     """Settings of a TPU; they have no effect here."""
 
@@ -41,7 +41,7 @@ class TPUConfig(collections.namedtuple("TPUConfig", _CONFIG)):
                                eval_training_input_configuration, experimental_host_call_every_n_steps)
 
 
-@export(v1=["contrib.tpu.RunConfig"])
+@export(v1=["contrib.tpu.RunConfig", "estimator.tpu.RunConfig"])
 class RunConfig(_RunConfig):
     """A RunConfig with settings of a TPU beside the others."""
 
@@ -60,7 +60,7 @@ _SPEC = ("mode", "predictions", "loss", "train_op", "eval_metrics", "export_outp
          "training_hooks", "evaluation_hooks", "prediction_hooks")
 
 
-@export(v1=["contrib.tpu.TPUEstimatorSpec"])
+@export(v1=["contrib.tpu.TPUEstimatorSpec", "estimator.tpu.TPUEstimatorSpec"])
 class TPUEstimatorSpec(collections.namedtuple("TPUEstimatorSpec", _SPEC)):
     """The ops of a model; metrics and scaffold are functions."""
 
@@ -86,7 +86,7 @@ def _called(pair: Any) -> Any:
     return function(**tensors) if isinstance(tensors, dict) else function(*tensors)
 
 
-@export(v1=["contrib.tpu.TPUEstimator"])
+@export(v1=["contrib.tpu.TPUEstimator", "estimator.tpu.TPUEstimator"])
 class TPUEstimator(Estimator):
     """An Estimator whose functions find the size of a batch in `params["batch_size"]`.
 
@@ -128,7 +128,7 @@ class TPUEstimator(Estimator):
         return super()._call_model_fn(features, labels, mode, config)
 
 
-@export(v1=["contrib.tpu.CrossShardOptimizer"])
+@export(v1=["contrib.tpu.CrossShardOptimizer", "tpu.CrossShardOptimizer"])
 class CrossShardOptimizer(OptimizerAround):
     """An optimizer that adds up the gradients of the cores of a TPU: with one device, the optimizer itself."""
 
@@ -145,7 +145,7 @@ class TPUClusterResolver:
                                                      "use_tpu=False")
 
 
-@export(v1=["contrib.tpu.rewrite"])
+@export(v1=["contrib.tpu.rewrite", "tpu.rewrite"])
 def rewrite(computation: Any, inputs: Any = None, **others: Any) -> Any:
     """Calls the computation, which runs where its ops are placed."""
     return computation(*(inputs or ()))

@@ -69,6 +69,19 @@ def in_main_process() -> bool:
     return True
 
 
+def set_virtual_cpus_to_at_least(num_virtual_cpus: int) -> None:
+    """Splits the CPU into so many logical devices, if they are fewer. RuntimeError if it is too late, ValueError below 1."""
+    if num_virtual_cpus < 1:
+        raise ValueError(f"`num_virtual_cpus` must be at least 1, not {num_virtual_cpus}")
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    if len(tf.config.get_logical_device_configuration(cpu) or [None]) >= num_virtual_cpus:
+        return
+    try:
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * num_virtual_cpus)
+    except RuntimeError as e:
+        raise RuntimeError(f"{num_virtual_cpus} logical CPUs must be configured before the first operation: {e}") from e
+
+
 def _named(name: str, title: str, make: Callable[[], Any], **needs: Any) -> None:
     export.value(NamedDistribution(title, make, **needs), f"{_NAMES}.{name}")
 

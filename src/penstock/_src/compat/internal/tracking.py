@@ -31,6 +31,16 @@ class CheckpointInitialValueCallable:
     restore_uid = property(lambda self: self._checkpoint_position.checkpoint.restore_uid, doc="The number of the restore.")
 
 
+class CheckpointInitialValue:
+    """An initial value that was read from a checkpoint, and where it was."""
+
+    def __init__(self, checkpoint_position: Any, shape: Any = None, shard_info: Any = None):
+        self.wrapped_value = tf.convert_to_tensor(checkpoint_position.value_tensors()[VARIABLE_VALUE_KEY])
+        self._checkpoint_position = checkpoint_position
+
+    checkpoint_position = property(lambda self: self._checkpoint_position, doc="Where the value is in the checkpoint.")
+
+
 @export("__internal__.tracking.DelegatingTrackableMixin")
 class DelegatingTrackableMixin:
     """A base of wrappers that are saved as the object that they wrap."""

@@ -15,13 +15,13 @@ train: ops.sdca_ops training.adadelta training.adagrad training.adagrad_da train
 .: training framework platform ops client util eager lib tools user_ops module framework.constant_op framework.device
     framework.device_spec framework.indexed_slices framework.load_library
     framework.common_shapes framework.registry framework.op_def_registry framework.framework_lib
-    framework.graph_to_function_def ops.state_ops ops.variable_scope ops.clip_ops ops.script_ops ops.session_ops
+    framework.graph_to_function_def ops.state_ops ops.clip_ops ops.script_ops ops.session_ops
     ops.sort_ops ops.standard_ops ops.template ops.tensor_array_ops ops.functional_ops ops.map_fn ops.gradients
     ops.gradients_impl ops.histogram_ops ops.critical_section_ops ops.custom_gradient
     ops.partitioned_variables ops.ragged.ragged_tensor ops.parallel_for.gradients
     ops.cond_v2 ops.while_v2 ops.unconnected_gradients
     ops.math_grad ops.nn_grad ops.boosted_trees_ops ops.tensor_forest_ops training.saveable_object training.tracking
-    training.saving platform.parameterized platform.self_check platform.status_bar util.protobuf util.serialization
+    training.saving platform.parameterized platform.self_check platform.status_bar util.protobuf
     util.lock_util util.memory client.client_lib client.notebook eager.core eager.def_function eager.profiler
     eager.execute summary.plugin_asset profiler.pprof_profiler data.util data.util.sparse module.module
     distribute.distribute_coordinator distribute.estimator_training
@@ -45,11 +45,12 @@ distribute: distribute training.distribution_strategy_context training.distribut
     distribute.mirrored_strategy distribute.cross_device_ops distribute.distribution_strategy_context distribute.reduce_util
     distribute.one_device_strategy
 distribute @models.distribute.variables @models.distribute.values: distribute.values distribute.ps_values
-dtypes . @base.dtypes: framework.dtypes
+dtypes . @base.dtypes @compat.programs.inside.dtype_tables: framework.dtypes
 errors: framework.errors framework.errors_impl
 @compat.programs.inside.defun @compat.programs.inside.ops: framework.function
 .: framework.tensor_conversion_registry
 @compat.programs.inside.ops .: ops.variables ops.variable_v1
+. @compat.programs.inside.stores: ops.variable_scope
 @compat.programs.inside.ops: framework.smart_cond ops.control_flow_util util.variable_utils
 @graph.func_graph: framework.func_graph
 @graph.function_messages: framework.function_def_to_graph
@@ -80,12 +81,14 @@ config config.experimental @kernels.devices.device_config: framework.config
 @graph.node @graph.type_spec: framework.tensor
 . @graph.type_spec @graph.type_registry: framework.tensor_spec framework.type_spec
 @compat.programs.inside.types: types.core
-.: types trackable grappler ops.linalg.sparse data.experimental.ops.distribute
+@compat.programs.inside.csr_matrices .: ops.linalg.sparse.sparse
+@compat.programs.inside.slicing: ops.tensor_getitem_override
+.: types trackable grappler ops.linalg.sparse ops.linalg.sparse.sparse_csr_matrix_ops data.experimental.ops.distribute
 @compat.programs.inside.tapes: eager.tape eager.record
 @state.saved_model.frozen: framework.convert_to_constants
 @step.optimize.graph_defs: grappler.tf_optimizer
 @compat.programs.inside.freezing: tools.freeze_graph tools.saved_model_utils
-. manip sparse @compat.programs.inside.ops: ops.array_ops
+. manip sparse @compat.programs.inside.ops @compat.programs.inside.slicing: ops.array_ops
 . math: ops.math_ops ops.special_math_ops
 nn . @compat.programs.inside.convolutions: ops.nn_ops ops.nn_impl
 nn . @compat.programs.inside.columns: ops.embedding_ops
@@ -97,7 +100,7 @@ initializers: ops.initializers_ns
 . @compat.programs.inside.ops @compat.internal.context: ops.control_flow_ops
 . random @ops.random.truncated: ops.random_ops
 . debugging: ops.check_ops ops.numerics
-. queue @ops.state.staging @ops.state.queue_classes @ops.state.barrier: ops.data_flow_ops
+. queue @compat.programs.inside.queue_lists @ops.state.staging @ops.state.queue_classes @ops.state.barrier: ops.data_flow_ops
 lookup contrib.lookup @state.lookup_tables @state.vocabulary_tables @state.table_initializers @ops.state.lookup: ops.lookup_ops
 image: ops.image_ops ops.image_ops_impl
 . io: ops.io_ops ops.parsing_ops
@@ -132,6 +135,7 @@ manip: ops.manip_ops
 io: ops.proto_ops
 ragged: ops.ragged
 @library.ragged.row_partition: ops.ragged.row_partition
+@library.ragged.functional ragged .: ops.ragged.ragged_util
 ragged .: ops.ragged.ragged_array_ops ops.ragged.ragged_concat_ops ops.ragged.ragged_factory_ops
     ops.ragged.ragged_functional_ops ops.ragged.ragged_gather_ops ops.ragged.ragged_map_ops ops.ragged.ragged_math_ops
     ops.ragged.ragged_where_op
@@ -145,7 +149,7 @@ contrib.graph_editor: ops.op_selector
 @ops.array.inplace: ops.inplace_ops
 @ops.comm.nccl: ops.nccl_ops
 contrib.factorization: ops.clustering_ops
-train estimator: training.basic_session_run_hooks
+train estimator @compat.programs.inside.hooks: training.basic_session_run_hooks
 train @state.checkpoint.state: training.checkpoint_management
 contrib.training @compat.programs.inside.evaluation: training.evaluation
 .: autograph.pyct autograph.core
@@ -156,11 +160,12 @@ train @training.train.moving_averages: training.moving_averages
 train @training.train.optimizer: training.optimizer
 train @state.checkpoint.saver: training.saver
 @training.train.slot_creator: training.slot_creator
-train summary: training.summary_io
+train summary @compat.programs.inside.event_files: training.summary_io
 raw_ops: training.training_ops
 train @training.train.global_step: training.training_util
 train.experimental: training.experimental
-@graph.trackable: training.tracking.tracking training.tracking.base trackable.base trackable.autotrackable
+@graph.trackable: training.tracking.tracking training.tracking.base trackable.autotrackable
+@graph.trackable @compat.internal.tracking: trackable.base
 @state.containers: trackable.data_structures training.tracking.data_structures
 @state.checkpoint.saveable: training.saving.saveable_object
 @graph.messages: training.checkpoint_state_pb2
@@ -176,6 +181,7 @@ nest @base.nest @compat.programs.inside.nest_names: util.nest data.util.nest
 @compat.programs.inside.decorators: util.deprecation util.tf_export util.tf_decorator util.tf_contextlib util.keyword_args
     util.tf_should_use util.function_utils util.all_util util.lazy_loader
 @compat.programs.inside.identities: util.object_identity
+@compat.programs.inside.serialization: util.serialization
 @compat.internal.dispatch: util.dispatch
 @compat.programs.inside.inspection: util.tf_inspect
 @library.testing.graphs: util.protobuf.compare
@@ -197,7 +203,7 @@ python_io: lib.io.python_io
 @compat.programs.inside.layer_arguments: layers.utils
 . contrib.eager @compat.programs.inside.eager @compat.internal.context: eager.backprop eager.context
 . contrib.eager: eager.function
-compat.v1 .: eager.wrap_function
+compat.v1 . @compat.programs.inside.eager: eager.wrap_function
 @compat.programs.inside.inference: tools.optimize_for_inference_lib tools.strip_unused_lib tools.optimize_for_inference
     tools.strip_unused
 @compat.programs.inside.checkpoints: tools.inspect_checkpoint
@@ -212,7 +218,8 @@ user_ops: user_ops.user_ops
 distribute @models.distribute.datasets: distribute.input_lib
 distribute.experimental: distribute.parameter_server_strategy
 distribute.cluster_resolver: distribute.cluster_resolver
-__internal__.distribute.combinations __internal__.test.combinations: distribute.combinations distribute.strategy_combinations
+__internal__.distribute.combinations __internal__.test.combinations @compat.internal.combinations: distribute.combinations
+    distribute.strategy_combinations
 __internal__.test.combinations: framework.test_combinations framework.combinations
 """
 

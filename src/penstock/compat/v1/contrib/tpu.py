@@ -9,5 +9,6 @@ _attach(__name__, "v1", "contrib.tpu.", {
     "TPUConfig": "compat.contrib.tpu",
     "TPUEstimator": "compat.contrib.tpu",
     "TPUEstimatorSpec": "compat.contrib.tpu",
+    "cross_replica_sum": "compat.internal.tpu",
     "rewrite": "compat.contrib.tpu",
 })

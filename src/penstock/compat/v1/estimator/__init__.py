@@ -63,4 +63,5 @@ _attach(__name__, "v1", "estimator.", {
     "experimental",
     "export",
     "inputs",
+    "tpu",
 ))

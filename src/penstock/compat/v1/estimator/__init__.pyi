@@ -2,6 +2,7 @@
 from penstock.compat.v1.estimator import experimental as experimental
 from penstock.compat.v1.estimator import export as export
 from penstock.compat.v1.estimator import inputs as inputs
+from penstock.compat.v1.estimator import tpu as tpu
 from penstock.estimator import BaselineEstimator as _BaselineEstimator
 from penstock.estimator import Estimator as _Estimator
 from typing import Any

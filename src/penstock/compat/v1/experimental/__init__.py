@@ -26,6 +26,7 @@ _attach(__name__, "v1", "experimental.", {
     "function_executor_type": "eager.function",
     "int2": "base.dtypes",
     "int4": "base.dtypes",
+    "output_all_intermediates": "graph.context",
     "uint2": "base.dtypes",
     "uint4": "base.dtypes",
     "unregister_dispatch_for": "ops.composite",

@@ -3,6 +3,7 @@ from penstock.compat.v1.experimental import dlpack as dlpack
 from penstock.compat.v1.experimental import extension_type as extension_type
 from penstock.compat.v1.experimental import numpy as numpy
 from penstock import DType as _DType
+from typing import Any
 
 from penstock.experimental import BatchableExtensionType as BatchableExtensionType
 from penstock.experimental import DynamicRaggedShape as DynamicRaggedShape
@@ -27,6 +28,7 @@ float8_e5m2fnuz: _DType
 from penstock.experimental import function_executor_type as function_executor_type
 int2: _DType
 int4: _DType
+def output_all_intermediates(state: bool | None) -> None: ...
 uint2: _DType
 uint4: _DType
 from penstock.experimental import unregister_dispatch_for as unregister_dispatch_for

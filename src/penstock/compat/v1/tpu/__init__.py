@@ -3,6 +3,9 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "tpu.", {
+    "CrossShardOptimizer": "compat.contrib.tpu",
+    "cross_replica_sum": "compat.internal.tpu",
+    "rewrite": "compat.contrib.tpu",
 }, (
     "experimental",
 ))

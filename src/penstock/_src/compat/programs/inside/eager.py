@@ -7,8 +7,10 @@ from typing import Any
 
 import penstock
 import penstock.compat.v1 as tf
+from penstock._src.base import nest
 from penstock._src.graph import context as _context
 from penstock._src.graph.recording import record
+from penstock._src.kernels.devices.device_config import eager_devices
 from penstock._src.kernels.devices.device_config import reset as _reset_context  # noqa: F401
 from penstock._src.kernels.devices.device_lib import list_local_devices
 
@@ -80,6 +82,11 @@ class _Context:
         return num_gpus()
 
     @staticmethod
+    def ensure_initialized() -> None:
+        """Fixes the devices of eager execution, as the first operation does."""
+        ensure_initialized()
+
+    @staticmethod
     def clear_kernel_cache() -> None:
         """Does nothing: there are no caches of eager ops."""
 
@@ -92,6 +99,25 @@ class _Context:
 def context() -> Any:
     """The eager context."""
     return _Context()
+
+
+def ensure_initialized() -> None:
+    """Fixes the devices of eager execution, as the first operation does."""
+    eager_devices()
+
+
+def function_from_graph_def(graph_def: Any, inputs: Any, outputs: Any, captures: Any = None) -> Any:
+    """A function of a GraphDef, from the tensors named `inputs` to those named `outputs`. `captures` maps names of
+    placeholders in it to tensors that take their place."""
+    captures = captures or {}
+
+    def build() -> None:
+        here = tf.get_default_graph()
+        known = {f"{n.partition(':')[0]}:0": here.capture(t) for n, t in captures.items()}
+        tf.import_graph_def(graph_def, input_map=known, name="")
+    built = tf.wrap_function(build, [])
+    find = built.graph.as_graph_element
+    return built.prune(*(nest.map_structure(find, names) for names in (inputs, outputs)))
 
 
 def num_gpus() -> int:

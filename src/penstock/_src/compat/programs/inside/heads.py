@@ -10,6 +10,9 @@ from penstock._src.models.estimator.head import BinaryClassHead, Head, MultiClas
 _Head = Head
 
 
+_DEFAULT_SERVING_KEY = "serving_default"
+
+
 class PredictionKeys:
     """The names of predictions (`estimator.canned.prediction_keys`)."""
     CLASSES, CLASS_IDS, ALL_CLASSES, ALL_CLASS_IDS = "classes", "class_ids", "all_classes", "all_class_ids"

@@ -1,6 +1,7 @@
 """Of `framework.ops`, `framework.smart_cond`, `ops.control_flow_ops`, `ops.control_flow_util` and the modules of variables."""
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import graph_from
 from penstock._src.state.variables.initializers import fans as _compute_fans  # noqa: F401
+from penstock._src.state.variables.interface import VariableInterface
 from penstock._src.state.variables.partitioned import PartitionedVariable
 from penstock._src.state.variables.reference import RefVariable
 from penstock._src.state.variables.resource import BaseResourceVariable
@@ -34,6 +36,10 @@ def __getattr__(name: str) -> Any:
         return EagerTensor
     if name == "executing_eagerly_outside_functions":
         return eager_outside_functions
+    if name == "ENABLE_CONTROL_FLOW_V2":
+        return tf.control_flow_v2_enabled()
+    if name == "enable_eager_execution_internal":
+        return tf.enable_eager_execution
     raise AttributeError(name)
 
 
@@ -45,6 +51,28 @@ def _get_graph_from_inputs(op_input_list: Sequence[Any], graph: Any = None) -> A
         if getattr(value, "graph", graph) is not graph:
             raise ValueError(f"{value} is not from the passed-in graph.")
     return graph
+
+
+class NullContextmanager(contextlib.AbstractContextManager):
+    """A context that changes nothing, whatever it is called with."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        """Nothing is kept of the arguments."""
+
+    def __exit__(self, *error: Any) -> None:
+        """Errors go on."""
+
+
+def internal_convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False,
+                               preferred_dtype: Any = None, dtype_hint: Any = None, ctx: Any = None,
+                               accepted_result_types: Any = (Tensor,)) -> Any:
+    """The value as a tensor; with `as_ref`, the reference of a variable. The context `ctx` is the current one."""
+    return convert(value, dtype, name, as_ref, dtype_hint or preferred_dtype, accepted_result_types)
+
+
+def is_dense_tensor_like(t: Any) -> bool:
+    """Whether a value can stand for a dense tensor: a tensor or a variable."""
+    return isinstance(t, (Tensor, VariableInterface))
 
 
 def with_dependencies(dependencies: Sequence[Any], output_tensor: Any, name: str | None = None) -> Any:

@@ -25,6 +25,11 @@ def could_possibly_record() -> bool:
     return bool(context.state.tapes)
 
 
+def should_record_backprop(tensors: Sequence[Any]) -> bool:
+    """Whether a tape that records watches one of the tensors, or something that they are made of."""
+    return any(tape._watches(t) for tape in context.state.tapes for t in tensors)
+
+
 def record_operation(op_type: str, output_tensors: Any, input_tensors: Sequence[Any], backward_function: Callable,
                      forward_function: Callable | None = None) -> None:
     """Records outputs as made of inputs; `backward_function` takes gradients of outputs and returns those of inputs."""

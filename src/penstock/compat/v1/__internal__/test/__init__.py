@@ -3,6 +3,7 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "__internal__.test.", {
+    "ParameterizedBenchmark": "compat.internal.benchmarks",
 }, (
     "combinations",
 ))
