@@ -132,3 +132,18 @@ def test_matrices_that_do_not_fit_are_refused(compiled_products):
 def test_a_negated_view_is_multiplied_by_its_values(compiled_products):
     a, b = torch.complex(torch.ones(20, 30), torch.ones(20, 30)).conj().imag, torch.ones(30, 20)
     assert a.is_neg() and torch.equal(products.product(a, b), torch.full((20, 20), -30.0))
+
+
+@pytest.mark.parametrize("has_kernels", [False, True])
+def test_products_of_float16(has_kernels, monkeypatch):
+    monkeypatch.setattr(products, "_multiplies_float16", lambda: has_kernels)
+    generator = torch.Generator().manual_seed(0)
+    a, b, c = (torch.randn(*dims, generator=generator).half() for dims in ((40, 50), (50, 30), (30,)))
+    wanted = a.double() @ b.double()
+    for found, exact in ((products.product(a, b), wanted), (products.product(a, b, c), wanted + c.double()),
+                         (products.batched(a.view(4, 10, 50), b.expand(4, 50, 30)).view(40, 30), wanted)):
+        assert found.dtype is torch.float16
+        torch.testing.assert_close(found.double(), exact, rtol=2e-3, atol=1e-2)
+    to = c.expand(40, 30).contiguous()
+    products.add_product(to, a, b, -0.5)
+    torch.testing.assert_close(to.double(), c.double() - 0.5 * wanted, rtol=2e-3, atol=2e-2)

@@ -5,7 +5,7 @@ import torch
 
 import penstock as tf
 import penstock.compat.v1 as tf1
-from penstock._src.kernels import pools
+from penstock._src.kernels import pools, products
 from penstock._src.ops.nn import conv
 from penstock._src.ops.registry import get
 from tests.registry.samples.conv import convolve
@@ -362,3 +362,21 @@ def test_filter_gradients_of_volumes_in_bfloat16_read_no_unwritten_memory(filled
                 y = tf.reduce_sum(tf.nn.conv3d(a, b, [1, stride, stride, stride, 1], "SAME"))
             found.append(np.asarray(tape.gradient(y, b), np.float32))
         np.testing.assert_allclose(*found, rtol=0.02)
+
+
+@pytest.mark.parametrize("has_kernels", [False, True])
+def test_convolutions_of_float16(has_kernels, monkeypatch):
+    """Results and gradients are those of float32, rounded, whether or not the processor multiplies float16."""
+    monkeypatch.setattr(products, "_multiplies_float16", lambda: has_kernels)
+    draw = np.random.RandomState(0)
+    x, w = draw.randn(2, 7, 7, 3).astype("e"), draw.randn(3, 3, 3, 5).astype("e")
+
+    def run(dtype):
+        a, b = tf.constant(x, dtype), tf.constant(w, dtype)
+        with tf.GradientTape() as tape:
+            tape.watch([a, b])
+            y = tf.nn.conv2d(a, b, 2, "SAME")
+        return [y, *tape.gradient(y, [a, b])]
+    for found, wanted in zip(run("float16"), run("float32"), strict=True):
+        assert found.dtype == tf.float16
+        np.testing.assert_allclose(np.array(found, "f"), wanted, rtol=1e-2, atol=3e-2)

@@ -121,7 +121,7 @@ def _mat_mul_prepare(known):
         return None
     rows, inner = a[::-1] if t_a else a
     columns = b[0] if t_b else b[1]
-    if not products.is_plain(rows, inner, columns):
+    if not products.is_plain(rows, inner, columns) or known.attrs["T"] is dtypes.float16:
         return lambda a, b: products.product(a.t() if t_a else a, b.t() if t_b else b)
     if not t_a and not t_b:
         return torch.mm
@@ -157,7 +157,7 @@ def _batch(x: torch.Tensor, y: torch.Tensor, adj_x: bool, adj_y: bool) -> torch.
     if x.ndim == y.ndim == 3 and len(x) == len(y):
         made = products.batched(x, y)
         return made if batch is None else made.view(*batch, x.shape[-2], y.shape[-1])
-    return torch.matmul(x, y)
+    return torch.matmul(x.float(), y.float()).half() if products.in_float32(x) else torch.matmul(x, y)
 
 
 @batch_mat_mul_v3.kernel

@@ -97,6 +97,8 @@ class _Plan:
             return x.new_zeros(self.output)
         if not x.dtype.is_floating_point:           # ATen's kernels lack cases; doubles hold such sums exactly
             return self.convolve(x.double(), w.double()).to(torch.int64).to(x.dtype)
+        if products.in_float32(x):
+            return self.convolve(x.float(), w.float(), None if bias is None else bias.float(), relu).half()
         if self.pointwise and _as_product(x):
             out = self._images(products.product(self._rows(x), w.flatten(1).t(), bias), self.output)
             return out.relu_() if relu else out
@@ -120,6 +122,8 @@ class _Plan:
             return self._cropped(grad.new_zeros(self.input))
         if not grad.dtype.is_floating_point:
             return self.to_input(w.double(), grad.double()).to(torch.int64).to(grad.dtype)
+        if products.in_float32(grad):
+            return self.to_input(w.float(), grad.float()).half()
         if self.pointwise and _as_product(grad):
             return self._images(products.product(self._rows(grad), w.flatten(1)), self.input)
         if self.mirrored is not None and grad.is_cpu:
@@ -146,6 +150,8 @@ class _Plan:
     def to_filter(self, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
         if self.empty:
             return x.new_zeros(self.filter)
+        if products.in_float32(x):
+            return self.to_filter(x.float(), grad.float()).half()
         if self.pointwise and _as_product(x) and math.prod(self.filter) >= _LEAST_PRODUCT:
             return products.product(self._rows(x).t(), self._rows(grad)).t().reshape(self.filter)
         if self.extra is not None:
