@@ -359,3 +359,22 @@ def test_lists_whose_elements_may_be_missing_are_part_of_scripts(call):
         made = call(*given)
     found, _ = script(recorder.items, {id(t): name for t, name in zip(given, "ab", strict=True)}, [made])([a, b])
     torch.testing.assert_close(found, call(a, b))
+
+
+def test_a_training_step_of_convolutions_and_pools_is_recorded():
+    """Its gradients have results that are None, and its pools return places beside the maxima."""
+    def trained(config):
+        draw = np.random.RandomState(0)
+        with tf.Graph().as_default(), tf.Session(config=config) as sess:
+            x = tf.placeholder(tf.float32, [2, 12, 12, 1])
+            w = [tf.Variable(draw.randn(*dims).astype("f") * 0.3, use_resource=True) for dims in ((3, 3, 1, 8), (3, 3, 8, 8))]
+            h = tf.nn.max_pool2d(tf.nn.relu(tf.nn.conv2d(x, w[0], 1, "SAME")), 2, 2, "VALID")
+            h = tf.nn.max_pool2d(tf.nn.conv2d(tf.nn.conv2d(h, w[1], 1, "SAME"), w[1], 1, "SAME"), 2, 2, "VALID")
+            loss = tf.reduce_mean(tf.square(h))
+            train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+            sess.run(tf.global_variables_initializer())
+            given = draw.randn(2, 12, 12, 1)
+            return [sess.run([loss, train], {x: given})[0] for _ in range(8)], recordings(sess)
+    found, made = trained(None)
+    np.testing.assert_allclose(found, trained(OFF)[0], rtol=1e-4)
+    assert made

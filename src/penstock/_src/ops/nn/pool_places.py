@@ -52,11 +52,11 @@ def fuse_grad(op: Any, f: Any, forward: Any) -> Any:
     attrs = {n: op.attrs[n] for n in _NAMES}
     if forward.opdef is not max_pool_places:
         made = f.make("_MaxPoolPlaces", forward.inputs, attrs, forward,
-                      outputs=[forward.outputs[0], f.result(dtypes.uint8)])
+                      outputs=[forward.outputs[0], f.result(dtypes.uint8, forward.outputs[0].static_dims)])
         f.put(made, forward)
         forward = made
     return f.make("_MaxPoolGradPlaces", [op.inputs[2], forward.outputs[1]], {**attrs, "height": dims[1], "width": dims[2]}, op,
-                  extra=[f.result(dtypes.float32)])
+                  extra=[f.result(dtypes.float32, dims[3:])])
 
 
 def fuse_relu_grad(op: Any, f: Any, grad: Any) -> Any:

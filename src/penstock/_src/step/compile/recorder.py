@@ -36,7 +36,7 @@ class Call(NamedTuple):
     """A call of ATen. Tensors in its arguments and results are `Traced`, or plain where they are constants."""
     function: Any
     args: tuple                     # one for each argument of the schema, defaults included
-    results: list                   # flat
+    results: list                   # flat, with an empty tensor for each that is None
 
 
 class Event(NamedTuple):
@@ -155,10 +155,11 @@ class Recorder(TorchDispatchMode):
             tracing.set_recording(before)
         several = isinstance(result, (list, tuple))
         if not several and not isinstance(result, torch.Tensor) or \
-                several and not (result and all(isinstance(t, torch.Tensor) for t in result)):
+                several and not (any(isinstance(t, torch.Tensor) for t in result)
+                                 and all(t is None or isinstance(t, torch.Tensor) for t in result)):
             raise Refused("a kernel reads values on the host, and returns something other than tensors")
-        made: Any = [Traced(t) for t in result] if several else Traced(result)
-        self.items.append(Event("kernel in context" if context else "kernel", name, args, made))
+        made: Any = [None if t is None else Traced(t) for t in result] if several else Traced(result)
+        self.items.append(Event("kernel in context" if context else "kernel", name, args, _complete(made) if several else made))
         return made
 
     def _update(self, name: str, kernel: Callable, kind: Any) -> Callable:
@@ -198,8 +199,13 @@ class Recorder(TorchDispatchMode):
         result = func(*inner(args), **{k: inner(v) for k, v in (kwargs or {}).items()})
         same = {id(t.carried): t for t in tensors(changed) if isinstance(t, Traced)}
         wrapped = _wrapped(result, same)
-        self.items.append(Call(func, tuple(given), list(tensors(wrapped))))
+        self.items.append(Call(func, tuple(given), list(tensors(_complete(wrapped)))))
         return wrapped
+
+
+def _complete(results: Any) -> Any:
+    """Results of a call with an empty tensor for each that is None: it has a name in the recording, and no consumer."""
+    return [Traced(torch.empty(0)) if t is None else t for t in results] if isinstance(results, (list, tuple)) else results
 
 
 def _replaced(value: Any, by: Callable) -> Any:
