@@ -8,8 +8,8 @@ columns, MKL's kernels for AMD's processors are several times faster with the fa
 MKL does not use the AVX-512 of AMD's processors. There oneDNN is twice as fast, from smaller matrices on, and `_matrices.c` is
 with matrices that are smaller still or transposed, and with batches of them.
 
-Without instructions for float16, ATen multiplies such matrices number by number. In float32, with conversions before and after, it
-takes a tenth of the time or less.
+Without instructions for float16, ATen multiplies such matrices number by number. In float32, with conversions before and after,
+that takes a tenth of the time or less.
 """
 from __future__ import annotations
 

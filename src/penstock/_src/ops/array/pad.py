@@ -111,25 +111,29 @@ pad_v2_op.gradient(lambda op, grad: (_unpad(op, grad), None, None))
 
 
 # -- mirrors --------------------------------------------------------------
-def _mirror_index(size: int, before: int, after: int, mode: str, device: Any) -> torch.Tensor:
-    """For each position of a padded axis, the index of its element."""
+def _edge(size: int, before: int, after: int, mode: str) -> int:
+    """How many elements at each end of an axis of this size are not mirrored."""
     edge = 1 if mode == "REFLECT" else 0
     if max(before, after) > size - edge:
         word = "less than" if edge else "no greater than"
         raise errors.invalid(f"paddings must be {word} the dimension size: {before}, {after} not {word} {size}")
-    i = torch.arange(-before, size + after, device=device)
-    i = torch.where(i < 0, -i - 1 + edge, i)
-    return torch.where(i >= size, 2 * size - 1 - edge - i, i)
+    return edge
+
+
+def _mirrored(x: Any, axis: int, start: int, count: int) -> Any:
+    """Slices of an axis, in reverse order."""
+    return arrays.flip(arrays.part(x, (*(slice(None),) * axis, slice(start, start + count))), (axis,))
 
 
 @mirror_pad.kernel
 def _mirror_pad_kernel(input, paddings, *, mode):
     dims = arrays.dims_of(input)
-    device = getattr(input, "device", None)
     out = input
     for axis, (before, after) in enumerate(_amounts(dims, paddings)):
         if before or after:
-            out = arrays.take(out, _mirror_index(dims[axis], before, after, mode, device), axis)
+            edge = _edge(dims[axis], before, after, mode)
+            out = arrays.cat([_mirrored(out, axis, edge, before), out,
+                              _mirrored(out, axis, dims[axis] - edge - after, after)], axis)
     return out
 
 
@@ -141,10 +145,11 @@ def _mirror_pad_grad_kernel(input, paddings, *, mode):
             size = input.shape[axis] - before - after
             if size < 0:
                 raise errors.invalid(f"Paddings {before} and {after} are larger than the size {input.shape[axis]}")
-            index = _mirror_index(size, before, after, mode, input.device)
-            shape = list(out.shape)
-            shape[axis] = size
-            out = torch.zeros(shape, dtype=out.dtype, device=out.device).index_add_(axis, index, out)
+            edge = _edge(size, before, after, mode)
+            inner = out.narrow(axis, before, size).clone()
+            inner.narrow(axis, edge, before).add_(_mirrored(out, axis, 0, before))
+            inner.narrow(axis, size - edge - after, after).add_(_mirrored(out, axis, before + size, after))
+            out = inner
     return out
 
 
