@@ -7,7 +7,8 @@ import numpy as np
 
 from penstock._src.step.ir import Node, StepGraph, Value
 
-_LARGE = 4096        # the most bytes of a constant that is compared
+_LARGE = 4096        # the most bytes of an array in a list that is compared
+_SAMPLES = 16        # elements of a constant in its key
 
 
 def merge_common(step: StepGraph) -> None:
@@ -38,7 +39,7 @@ def _constant_key(op: Node) -> tuple:
     value = op.attrs.get("value")
     if not isinstance(value, np.ndarray) or value.dtype == object:
         return (op.opdef, None)
-    return op.opdef, value.shape, value.dtype.str, value.tobytes() if value.nbytes <= _LARGE else id(op)
+    return op.opdef, value.shape, value.dtype.str, value.flat[::max(1, value.size // _SAMPLES)].tobytes()
 
 
 def _same(a: Node, b: Node) -> bool:
@@ -46,9 +47,22 @@ def _same(a: Node, b: Node) -> bool:
     if set(a.control_inputs) != set(b.control_inputs):
         return False
     try:
-        return all(_plain(v) == _plain(b.attrs[n]) for n, v in a.attrs.items())
+        return all(_equal(v, b.attrs[n]) for n, v in a.attrs.items())
     except TypeError:
         return False
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Whether two attributes have the same content. Constants of any size are compared: duplicates are often what a gradient
+    begins with, and keep all that is computed from them apart."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and object not in (a.dtype, b.dtype):
+        return a is b or a.shape == b.shape and a.dtype == b.dtype and np.array_equal(_bytes(a), _bytes(b))
+    return _plain(a) == _plain(b)
+
+
+def _bytes(value: np.ndarray) -> np.ndarray:
+    """The memory of an array; NaN and the sign of zero count."""
+    return np.ascontiguousarray(value).reshape(-1).view(np.uint8)
 
 
 def _plain(value: Any) -> Any:
