@@ -13,8 +13,9 @@ from tests.mistakes.less_used import LESS_USED
 from tests.mistakes.mistakes import MISTAKES
 from tests.mistakes.next_steps import NEXT_STEPS
 from tests.mistakes.rarer import RARER
+from tests.mistakes.second_project import SECOND_PROJECT
 
-ALL = [*MISTAKES, *RARER, *KERAS_AND_DATA, *ACROSS_PARTS, *FIRST_WEEKS, *NEXT_STEPS, *LESS_USED]
+ALL = [*MISTAKES, *RARER, *KERAS_AND_DATA, *ACROSS_PARTS, *FIRST_WEEKS, *NEXT_STEPS, *LESS_USED, *SECOND_PROJECT]
 
 
 def outcome(mistake, tf):

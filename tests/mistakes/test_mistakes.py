@@ -102,11 +102,23 @@ WORDS = {
     "variance_scaling_with_an_unknown_mode": ["'fan_both'", "fan_avg"],
     "piecewise_with_equal_lengths": ["2 boundaries", "2 values"],
     "train_step_that_returns_nothing": ["Model.train_step", "None"],
+    "model_given_inputs_under_other_names": ["right", "['left', 'wrong']", "['left', 'right']"],
+    "conv_with_a_filter_count_of_zero": ["filters=0"],
+    "multi_head_attention_of_matrices": ["axes between", "(2, 3)"],
+    "submodel_built_with_a_wrong_shape": ["tuple of sizes", "'wide'"],
+    "record_written_that_is_no_bytes": ["SerializeToString", "3"],
+    "hue_beyond_its_limit": ["[-1, 1]", "3.0"],
+    "psnr_of_other_sizes": ["(8, 8, 3)", "(4, 4, 3)"],
+    "concatenate_over_a_missing_axis": ["axis 4", "(2, 3)"],
+    "class_weight_with_several_outputs": ["single output", "`sample_weight`"],
+    "steps_per_epoch_that_are_negative": ["`steps_per_epoch`", "-3"],
+    "bidirectional_with_an_unknown_merge": ["'product'"],
+    "batch_normalization_of_an_unknown_width": ["(None, None)", "axis"],
 }
 
 
 def test_the_types_of_all_are_recorded():
-    assert len(ALL) >= 550 and list(TYPES) == [m.__name__ for m in ALL]
+    assert len(ALL) >= 690 and list(TYPES) == [m.__name__ for m in ALL]
 
 
 def test_the_page_shows_what_these_tests_run():

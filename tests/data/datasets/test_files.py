@@ -177,6 +177,17 @@ def test_record_writer_round_trip(tmp_path):
         str(i).encode() for i in range(5) for _ in range(3)]
 
 
+def test_records_are_bytes_of_any_kind(tmp_path):
+    path = str(tmp_path / "r")
+    with tf.io.TFRecordWriter(path) as writer:
+        for record in (b"a", bytearray(b"b"), memoryview(b"c"), "d", np.bytes_(b"e")):
+            writer.write(record)
+        for wrong in (3, None, ["f"]):
+            with pytest.raises(TypeError, match="A record is bytes"):
+                writer.write(wrong)
+    assert elements(tf.data.TFRecordDataset(path)) == [b"a", b"b", b"c", b"d", b"e"]
+
+
 @pytest.mark.parametrize("text", [b"", b"a", b"a\n", b"\n", b"\n\n", b"abcdefgh\ni", b"abcdefghij\n\nklmnopqrstuv",
                                   b"abc\ndef\n", b"abcd\n"])
 def test_lines_that_are_longer_than_what_is_read_at_a_time(tmp_path, text):

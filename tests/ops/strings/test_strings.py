@@ -146,6 +146,7 @@ def test_unicode_functions():
     assert texts(tf.strings.unicode_split("aé😀", "UTF-8")) == [b"a", "é".encode(), "😀".encode()]
     assert tf.strings.unicode_split([["ab"], ["é"]], "UTF-8").to_list() == [[[b"a", b"b"]], [["é".encode()]]]
     assert texts(tf.strings.unicode_encode([[72, 105], [33, 33]], "UTF-8")) == [b"Hi", b"!!"]
+    assert tf.strings.unicode_decode(b"\xa4", "Latin-9").numpy().tolist() == [0x20AC]           # names as ICU compares them
     for encoding in ("nonsense", "rot13", "unicode_escape", "idna"):
         with pytest.raises(Invalid, match="Could not create converter"):
             tf.strings.unicode_decode("a", encoding)

@@ -106,6 +106,8 @@ class TFRecordWriter:
         if isinstance(record, str):
             record = record.encode("utf-8")
         elif not isinstance(record, bytes):
+            if not isinstance(record, (bytearray, memoryview)):
+                raise TypeError(f"A record is bytes, such as `example.SerializeToString()`. Received: {record!r}")
             record = bytes(record)
         if self._file is None:
             raise errors.FailedPreconditionError(None, None, "Writer is closed.")

@@ -6,6 +6,7 @@ ICU does.
 from __future__ import annotations
 
 import codecs
+import encodings.aliases
 import functools
 import threading
 
@@ -34,13 +35,26 @@ def _mark(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("penstock.mark", _mark)
 
 
+def _similar(name: str) -> codecs.CodecInfo | None:
+    """An encoding by a name of other punctuation: `latin-9` is Python's `latin9`."""
+    wanted = _letters(name)
+    found = next((known for known in encodings.aliases.aliases.values() if _letters(known) == wanted), None)
+    found = found or next((to for alias, to in encodings.aliases.aliases.items() if _letters(alias) == wanted), None)
+    return None if found is None else codecs.lookup(found)
+
+
+def _letters(name: str) -> str:
+    return "".join(c for c in name.lower() if c.isalnum())
+
+
 @functools.lru_cache(maxsize=64)
 def encoding_name(name: str) -> str:
     """Python's name of an encoding; InvalidArgumentError if there is none."""
+    info: codecs.CodecInfo | None
     try:
         info = codecs.lookup(name)
     except (LookupError, ValueError):
-        info = None
+        info = _similar(name)
     if info is None or not getattr(info, "_is_text_encoding", False) or info.name.replace("-", "_") in _NOT_ENCODINGS:
         raise errors.invalid(f"Could not create converter for input encoding: {name}")
     return info.name

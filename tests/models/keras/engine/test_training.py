@@ -457,3 +457,17 @@ def test_a_batch_of_one_example_has_any_size():
     assert model.predict(tf.data.Dataset.from_tensor_slices([2]).batch(1), verbose=0).tolist() == [[0, 0, 1]]
     assert model.predict(np.array([2]), verbose=0).tolist() == [[0, 0, 1]]
     assert model.predict(np.array([2, 0]), verbose=0).tolist() == [[0, 0, 1], [1, 0, 0]]
+
+
+@pytest.mark.parametrize("kind", ["arrays", "generator", "dataset"])
+@pytest.mark.parametrize("steps, expected", [(2.5, 3), (2.0, 2), (-1, 4)])
+def test_steps_with_a_fraction_and_of_all_data(kind, steps, expected):
+    x, y = data()
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)
+    given = {"arrays": {"x": x, "y": y, "batch_size": 16}, "generator": {"x": batches.as_numpy_iterator()},
+             "dataset": {"x": batches}}[kind]
+    m = sequential(tf.keras)
+    m.compile("sgd", "mse")
+    before = m.optimizer.iterations.numpy()
+    m.fit(**given, steps_per_epoch=steps, verbose=0)
+    assert m.optimizer.iterations.numpy() - before == expected

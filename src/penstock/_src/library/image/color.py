@@ -7,6 +7,7 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.base.dispatch import dispatched
+from penstock._src.graph import context
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.library.image.checks import after, at_least_3d, is_tensor
@@ -266,6 +267,8 @@ def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Any:
     >>> tf.image.adjust_hue(tf.constant([[[1., 0., 0.]]]), 0.5).numpy().round(4)
     array([[[0., 1., 1.]]], dtype=float32)
     """
+    if isinstance(delta, (int, float)) and not -1 <= delta <= 1 and context.executing_eagerly():
+        raise ValueError(f"delta must be in the interval [-1, 1]. Received: {delta}")
     with tf.name_scope(name, "adjust_hue", [image]):
         return _in_floats(image, lambda x: tf.raw_ops.AdjustHue(images=x, delta=delta), False)
 

@@ -74,8 +74,9 @@ def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Any:
         a, b = convert(a), convert(b)
         top = convert_image_dtype(tf.cast(max_val, a.dtype), dtypes.float32)
         a, b = convert_image_dtype(a, dtypes.float32), convert_image_dtype(b, dtypes.float32)
+        squares = tf.squared_difference(a, b)
         checks = _same_shapes(a, b)
-        error = tf.reduce_mean(tf.squared_difference(a, b), [-3, -2, -1])
+        error = tf.reduce_mean(squares, [-3, -2, -1])
         value = 20 * tf.log(top) / np.log(10.0) - np.float32(10 / np.log(10)) * tf.log(error)
         return after(checks, value)
 

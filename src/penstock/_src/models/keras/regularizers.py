@@ -254,4 +254,4 @@ def get(identifier: Any) -> Any:
         return deserialize({"class_name": identifier, "config": {}} if identifier in ("l1", "l2", "l1_l2") else identifier)
     if callable(identifier):
         return identifier
-    raise ValueError("Could not interpret regularizer identifier:", identifier)
+    raise ValueError(f"Could not interpret regularizer identifier: {identifier}")

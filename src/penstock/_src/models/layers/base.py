@@ -133,7 +133,7 @@ class Layer(base_layer.Layer):
         """A variable of the layer's scope: an existing one if the scope reuses variables, otherwise a new one."""
         for k in kwargs:
             if k != "experimental_autocast":
-                raise TypeError("Unknown keyword argument:", k)
+                raise TypeError(f"Unknown keyword argument: {k}")
         if self._keras_style:
             return super().add_weight(name=name, shape=shape, dtype=dtype, initializer=initializer, regularizer=regularizer,
                                       trainable=trainable and self.trainable, constraint=constraint, partitioner=partitioner,

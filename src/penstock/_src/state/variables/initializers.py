@@ -376,7 +376,7 @@ class VarianceScaling(Initializer):
             raise ValueError(f"Invalid `mode` argument: {mode!r}. Use 'fan_in', 'fan_out' or 'fan_avg'.")
         distribution = distribution.lower()
         if distribution not in ("normal", "uniform", "truncated_normal", "untruncated_normal"):
-            raise ValueError("Invalid `distribution` argument:", distribution)
+            raise ValueError(f"Invalid `distribution` argument: {distribution}")
         self.scale, self.mode, self.distribution = scale, mode, distribution
         self.seed, self.dtype = seed, floating(dtype)
 

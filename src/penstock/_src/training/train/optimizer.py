@@ -212,7 +212,8 @@ class Optimizer(Trackable):
 
     def _update_one(self, grad: Any, var: Any) -> Any:
         if isinstance(var, Tensor):
-            raise NotImplementedError("Trying to update a Tensor ", var)
+            raise NotImplementedError(f"Trying to update a tensor, which is no variable: {var}. Is the pair swapped? It is "
+                                      "(gradient, variable).")
         own = "" if context.executing_eagerly() or is_eager_variable(var) else var.op.name
         with name_scope("update_" + own), scopes.colocate_with(var):
             if is_keyed(var):
@@ -413,7 +414,7 @@ def _target(v: Any) -> Any:
     if isinstance(v, Variable):
         return v._ref()  # type: ignore[attr-defined]
     if hasattr(v, "op"):
-        raise NotImplementedError("Trying to optimize unsupported type ", v)
+        raise NotImplementedError(f"Trying to optimize unsupported type {v}")
     raise AttributeError(f"'{type(v).__name__}' object has no attribute 'op'")
 
 

@@ -57,7 +57,7 @@ def convolution(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1
         if conv_dims is not None and conv_dims + 2 != rank:
             raise ValueError(f"Convolution expects input with rank {conv_dims + 2}, got {rank}")
         if rank not in (3, 4, 5):
-            raise ValueError("Convolution not supported for input with rank", rank)
+            raise ValueError(f"Convolution not supported for input with rank {rank}")
         first, n = _first(data_format), rank - 2
         channels = channel_dimension(inputs.shape, "channels_first" if first else "channels_last", min_rank=rank)
         kernel = weight("weights", "weights", [*n_positive_integers(n, kernel_size), channels, num_outputs],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import inspect
 import itertools
+import math
 import random
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -546,6 +547,12 @@ def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: i
            shuffle: Any = False, class_weight: Any = None, training: bool = True, steps_name: str = "steps",
            workers: int = 1, use_multiprocessing: bool = False, max_queue_size: int = 10, passes: int = 1) -> Source:
     """The batches of any kind of data. `passes` is how many times training may use each row of an array."""
+    if steps is not None and context.executing_eagerly():
+        if steps != -1 and steps <= 0:
+            raise ValueError(f"`{steps_name}` must be positive, None or -1. Received: {steps}")
+        steps = None if steps == -1 else steps
+    if isinstance(steps, float):
+        steps = math.ceil(steps)                # of a program that divides the rows by the batch size
     if is_dataset(x) or is_iterator(x) or isinstance(x, DatasetCreator):
         _refuse_others(x, y, weights, batch_size)
         on_workers = isinstance(x, DatasetCreator) or steps is not None and is_dataset(x)

@@ -38,7 +38,7 @@ class InputLayer(Layer):
             batch_size, input_shape = (whole[0], whole[1:]) if whole else (batch_size, input_shape)
         kwargs.pop("optional", None)                            # of later versions: nothing here depends on it
         if kwargs:
-            raise ValueError("Unrecognized keyword arguments:", kwargs.keys())
+            raise ValueError(f"Unrecognized keyword arguments: {list(kwargs)}")
         if sparse and ragged:
             raise ValueError("An Input cannot be both sparse and ragged.")
         name = name or f"input_{backend.get_uid('input')}"
@@ -135,7 +135,7 @@ def Input(shape: Any = None, batch_size: int | None = None, name: str | None = N
         raise ValueError("An Input cannot be both sparse and ragged.")
     whole = kwargs.pop("batch_input_shape", kwargs.pop("batch_shape", None))
     if kwargs:
-        raise ValueError("Unrecognized keyword arguments:", kwargs.keys())
+        raise ValueError(f"Unrecognized keyword arguments: {list(kwargs)}")
     if shape and whole:
         raise ValueError("Only provide the `shape` OR `batch_input_shape` argument to Input, not both at the same time.")
     if shape is None and tensor is None and whole is None and type_spec is None:

@@ -99,7 +99,7 @@ class Weighted(Module):
         """
         for k in kwargs:
             if k not in _ADD_WEIGHT_KEYWORDS:
-                raise TypeError("Unknown keyword argument:", k)
+                raise TypeError(f"Unknown keyword argument: {k}")
         shape = () if shape is None else (shape,) if isinstance(shape, (int, np.integer)) or hasattr(shape, "value") else shape
         dtype = as_dtype(dtype or self.dtype or backend.floatx())         # type: ignore[attr-defined]
         self._infer_policy(dtype)                                         # type: ignore[attr-defined]

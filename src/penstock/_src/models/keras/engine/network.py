@@ -301,15 +301,14 @@ class Network(Layer):
 
     def _conform(self, inputs: Any) -> list:
         """The inputs as a flat list in the order of the network's own, in their dtypes."""
-        if isinstance(inputs, dict) and not isinstance(self._nested_inputs, dict):
-            names = self.input_names
+        if isinstance(inputs, dict):
+            by_key = isinstance(self._nested_inputs, dict)
+            names = sorted(self._nested_inputs) if by_key else self.input_names
             missing = [n for n in names if n not in inputs]
-            if missing and len(names) > 1:
+            if missing and (by_key or len(names) > 1):
                 raise ValueError(f"Missing data for input \"{missing[0]}\". You passed a data dictionary with keys "
                                  f"{list(inputs)}. Expected the following keys: {names}")
             flat = [inputs[n] for n in names] if not missing else nest.flatten(inputs)
-        elif isinstance(inputs, dict):
-            flat = [inputs[k] for k in sorted(self._nested_inputs)]
         else:
             flat = nest.flatten(inputs)
         if len(flat) != len(self.inputs):

@@ -155,6 +155,8 @@ class Sequential(Functional):
             if not self._layers:
                 raise ValueError(f"Sequential model {self.name} cannot be built because it has no layers. Call "
                                  "`model.add(layer)`.")
+            if isinstance(input_shape, str):
+                raise ValueError(f"The input shape must be a tuple of sizes. Received: {input_shape!r}")
             shape = input_shape if isinstance(input_shape, TensorShape) else TensorShape(input_shape)
             if not self._becomes_network(shape):
                 super().build(shape)

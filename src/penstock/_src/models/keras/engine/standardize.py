@@ -14,6 +14,9 @@ from penstock._src.graph.convert import is_tensor
 def check_keys(what: str, given: Mapping, names: Sequence[str]) -> None:
     """Raises ValueError if a dictionary by output names has unknown keys."""
     unknown = set(given) - set(names)
+    if unknown and what == "class_weight" and all(isinstance(key, (int, np.integer)) for key in given):
+        raise ValueError(f"`class_weight` by class is for models with a single output. This one has {len(names)}: pass "
+                         f"`sample_weight`, or a dictionary for each of {list(names)}.")
     if unknown:
         raise ValueError(f"Unknown entries in {what} dictionary: {sorted(map(str, unknown))}. Only expected following keys: "
                          f"{list(names)}")

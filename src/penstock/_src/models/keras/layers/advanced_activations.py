@@ -175,9 +175,12 @@ class Softmax(_Activation):
         """The activation."""
         if mask is not None:
             inputs = self._masked(inputs, tf.convert_to_tensor(mask))
-        if isinstance(self.axis, (tuple, list)) and len(self.axis) > 1:
-            return tf.exp(inputs - tf.reduce_logsumexp(inputs, axis=list(self.axis), keepdims=True))
-        return tf.nn.softmax(inputs, axis=self.axis[0] if isinstance(self.axis, (tuple, list)) else self.axis)
+        axes = self.axis if isinstance(self.axis, (tuple, list)) else [self.axis]
+        if not axes:
+            raise IndexError(f"A softmax needs at least one axis, and there is none for inputs of shape {inputs.shape}.")
+        if len(axes) > 1:
+            return tf.exp(inputs - tf.reduce_logsumexp(inputs, axis=list(axes), keepdims=True))
+        return tf.nn.softmax(inputs, axis=axes[0])
 
     def _masked(self, inputs: Any, mask: Any) -> Any:
         if K.ndim(mask) < K.ndim(inputs):

@@ -348,6 +348,9 @@ class MultiHeadAttention(Layer):
             made = self._dense(name, f"{letters}x,xyz->{letters}yz", [None] * (rank - 2) + [self._num_heads, size], "yz")
             setattr(self, f"_{name}_dense", made)
         axes = self._attention_axes or tuple(range(1, rank - 1))
+        if not axes:
+            raise IndexError("MultiHeadAttention attends along the axes between the batch and the features, and a query of "
+                             f"shape {tuple(dims_of(query))} has none.")
         self._attention_axes = tuple(a % rank for a in axes)
         out = dims_of(query)[-1:] if self._output_shape is None else \
             [self._output_shape] if isinstance(self._output_shape, int) else list(self._output_shape)

@@ -42,8 +42,8 @@ class Conv(Layer):
         self.rank, self.fused = rank, fused
         self.filters = int(filters) if isinstance(filters, float) else filters
         self.groups = groups or 1
-        if self.filters is not None and self.filters < 0:
-            raise ValueError(f"Received a negative value for `filters`. Was expecting a positive value. Received {filters}.")
+        if self.filters is not None and self.filters <= 0:
+            raise ValueError(f"`filters` must be positive. Received: filters={filters}")
         if self.filters is not None and self.filters % self.groups:
             raise ValueError("The number of filters must be evenly divisible by the number of groups. Received: "
                              f"groups={groups}, filters={filters}")

@@ -154,7 +154,7 @@ def _loaded(value: Any, kind: str, module: Any, custom_objects: Any) -> Any:
     if kind == "function":
         return deserialize_keras_object(value, {}, custom_objects, "function in Lambda layer")
     if kind != "lambda":
-        raise TypeError("Unknown function type:", kind)
+        raise TypeError(f"Unknown function type: {kind}")
     names: dict[str, Any] = {}
     if module in sys.modules:
         names.update(sys.modules[module].__dict__)

@@ -64,7 +64,7 @@ class _LocallyConnected(Layer):
         channels = dims[1] if self._first() else dims[-1]
         space = tuple(dims[2:] if self._first() else dims[1:-1])
         if channels is None:
-            raise ValueError("Axis 2 of input should be fully-defined. Found shape:", tuple(dims))
+            raise ValueError(f"Axis 2 of input should be fully-defined. Found shape: {tuple(dims)}")
         if None in space:
             raise ValueError(f"The spatial dimensions of the inputs to  a {type(self).__name__} layer should be fully-defined, "
                              f"but layer received the inputs shape {tuple(dims)}")

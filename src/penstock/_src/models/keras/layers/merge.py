@@ -262,6 +262,8 @@ class Concatenate(_Merge):
             return Layer.build(self, input_shape)
         rests = []
         for s in shapes:
+            if not -len(s) <= self.axis < len(s):
+                raise IndexError(f"A `Concatenate` layer has no axis {self.axis} in inputs of shape {tuple(s)}.")
             rest = list(s)
             del rest[self.axis]
             rests.append(rest)

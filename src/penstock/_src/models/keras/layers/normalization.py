@@ -85,7 +85,7 @@ class BatchNormalizationBase(Layer):
         """The axes with separate statistics, and their sizes."""
         shape = tf.TensorShape(input_shape)
         if not shape.rank:
-            raise ValueError("Input has undefined rank:", shape)
+            raise ValueError(f"Input has undefined rank: {shape}")
         axes = checked_axes(self.axis, shape.rank)
         if self.virtual_batch_size is not None:
             if self.virtual_batch_size <= 0:
@@ -97,7 +97,7 @@ class BatchNormalizationBase(Layer):
                 raise ValueError("virtual_batch_size does not support adjustment")
         sizes = {a: dims_of(shape)[a] for a in axes}
         if None in sizes.values():
-            raise ValueError("Input has undefined `axis` dimension. Input shape: ", shape)
+            raise ValueError(f"Input has undefined `axis` dimension. Input shape: {shape}, axis: {axes}")
         self.axis = axes
         return sizes
 

@@ -93,7 +93,7 @@ def output_size_of(cell: Any) -> Any:
 
 def _check_cell(cell: Any) -> None:
     if not hasattr(cell, "call"):
-        raise ValueError("The cell of an RNN needs a `call` method, got", cell)
+        raise ValueError(f"The cell of an RNN needs a `call` method, got {cell}")
     if not hasattr(cell, "state_size"):
         raise ValueError("The cell has no `state_size`: an integer for each state.")
 
@@ -128,9 +128,9 @@ class StackedRNNCells(Layer):
     def __init__(self, cells: Any, **kwargs: Any):
         for cell in cells:
             if not hasattr(cell, "call"):
-                raise ValueError("All cells must have a `call` method. received cells:", cells)
+                raise ValueError(f"All cells must have a `call` method. received cells: {cells}")
             if not hasattr(cell, "state_size"):
-                raise ValueError("All cells must have a `state_size` attribute. received cells:", cells)
+                raise ValueError(f"All cells must have a `state_size` attribute. received cells: {cells}")
         reverse = kwargs.pop("reverse_state_order", False)
         super().__init__(**kwargs)
         self.cells = cells

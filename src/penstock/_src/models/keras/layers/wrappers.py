@@ -158,7 +158,7 @@ class Bidirectional(Wrapper):
         if backward_layer is not None and not isinstance(backward_layer, Layer):
             raise ValueError(f"`backward_layer` need to be a `Layer` instance. You passed: {backward_layer}")
         if merge_mode not in ("sum", "mul", "ave", "concat", None):
-            raise ValueError('Invalid merge mode. Merge mode should be one of {"sum", "mul", "ave", "concat", None}')
+            raise ValueError(f"Invalid merge mode {merge_mode!r}. Use 'sum', 'mul', 'ave', 'concat' or None.")
         self._first(layer, kwargs)
         self.forward_layer = _recreated(layer)
         if backward_layer is None:

@@ -74,7 +74,7 @@ def plain_json(x: Any) -> Any:
         return x.__name__
     if hasattr(x, "_self_wrapped"):
         return x._self_wrapped
-    raise TypeError("Not JSON Serializable:", x)
+    raise TypeError(f"Not JSON Serializable: {x!r}")
 
 
 class Saved:

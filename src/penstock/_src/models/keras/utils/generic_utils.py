@@ -119,7 +119,7 @@ def serialize_keras_object(instance: Any) -> Any:
         return serialize_keras_class_and_config(get_registered_name(type(instance)), instance.get_config())
     if hasattr(instance, "__name__"):
         return get_registered_name(instance)
-    raise ValueError("Cannot serialize", instance)
+    raise ValueError(f"Cannot serialize {instance}")
 
 
 def class_and_config_for_serialized_keras_object(config: Any, module_objects: Any = None, custom_objects: Any = None,
