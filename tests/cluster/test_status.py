@@ -13,6 +13,7 @@ import pytest
 import penstock.compat.v1 as tf
 from penstock._src.cluster import status, status_page
 from penstock._src.cluster.slow_ops import Sampler
+from penstock._src.cluster.status_charts import runs
 from penstock._src.cluster.status_history import History
 from penstock._src.cluster.status_metrics import prometheus
 from penstock_cli import main
@@ -132,11 +133,35 @@ def test_history():
         history.add(tasks, now)
     history.add([task("a"), task("b", incarnation="2")], 4.0)
     assert [what for _, what in history.events] == ["b does not answer: gone", "b answers again", "b was restarted"]
-    assert [[v for _, v in run] for run in history._runs("b", "steps_per_second")] == [[1.0, 2.0], [4.0, 10.0]]
+    assert [[v for _, v in run] for run in runs(history._samples, "b", "steps_per_second")] == [[1.0, 2.0], [4.0, 10.0]]
     page = history.charts()
-    assert page.count("<svg") == 5 and page.count("<polyline") == 5 * 3          # the line of b is interrupted
+    assert page.count("<svg") == 8 and page.count("<polyline") == 8 * 3          # the line of b is interrupted
+    assert "Seconds of a step: wait" in page and ">0.02</text>" in page
     assert ">2M</text>" in page and "b was restarted" in page
     assert History().charts() == ""
+
+
+def test_the_page_of_a_large_cluster_stays_small():
+    """Charts have the lowest, median and highest value of each job, few points, and the spikes; long tables are cut."""
+    def many(when):
+        peers = [f"/job:ps/task:{i}" for i in range(20)]
+        links = [[peer, 1.0, 1.0, float(i), 0.0] for i, peer in enumerate(peers)]
+        return [task(f"/job:worker/replica:0/task:{i}", links=links, memory=5e9 if (i, when) == (7, 1234.0) else 1e9)
+                for i in range(100)]
+    history = History()
+    for n in range(617 * 2):
+        history.add(many(float(n)), float(n))
+    charts = history.charts()
+    names = re.findall(r"&#9644; (.*?)</span>", charts)
+    assert names == ["/job:worker, highest", "/job:worker, lowest", "/job:worker, median"]
+    page = status_page.render(many(0.0), charts)
+    assert len(page) < 300_000 and ">5G</text>" not in charts
+    history.add(many(1234.0), 1234.0)
+    charts = history.charts()
+    memory, = re.findall(r"Memory, bytes.*?</figure>", charts)
+    lines = [line.split() for line in re.findall("points='(.*?)'", memory)]
+    assert ">5G</text>" in memory and "520.0,0.0" in lines[0] and all(len(points) < 270 for points in lines)
+    assert "1900 more rows" in page and page.count("<td>/job:ps/task:19</td>") == 100        # the busiest links
 
 
 def test_metrics_for_prometheus(cluster):

@@ -13,6 +13,7 @@ import pathlib
 import resource
 import statistics
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -32,6 +33,7 @@ _SERVES = "/job:ps/"
 _ASKED = 4                          # tasks that are asked, one after the other
 _LARGEST = 10                       # variables of a task that are named
 _PLACED = 20                        # variables of the cluster that are listed
+ROWS = 100                          # of a table of the page
 STEP_TIME = "Time of a step, in milliseconds"
 SLOW = 0.5                          # a straggler runs at less than this fraction of the usual rate of its job
 
@@ -232,7 +234,8 @@ def tables(tasks: list[dict[str, Any]]) -> list[tuple[str, list[str], list[list[
             (STEP_TIME, ["task", "compute", "wait", "transfer", "between steps"],
              [[t["task"], *(f"{1000 * s:.2f}" for s in step_time(t))] for t in answering if step_time(t)]),
             ("Slowest ops, of the last two minutes", ["task", "op", "type", "of the time"],
-             [[t["task"], name, kind, f"{part:.1%}"] for t in answering for name, kind, part in t["slow_ops"][:5]]),
+             [[task, name, kind, f"{part:.1%}"] for task, name, kind, part in _first(
+                 [(t["task"], *op) for t in answering for op in t["slow_ops"][:5]], lambda row: row[3])]),
             ("Checkpoints", ["task", "written", "took", "path"],
              [[t["task"], time.strftime("%H:%M:%S", time.localtime(when)), f"{seconds:.2f} s", path]
               for t in answering for when, path, seconds in reversed(t["checkpoints"])]),
@@ -246,8 +249,9 @@ def tables(tasks: list[dict[str, Any]]) -> list[tuple[str, list[str], list[list[
                  ((size, name, t["task"]) for t in answering for name, size in t["variables"]["largest"]),
                  key=lambda row: -row[0])[:_PLACED]]),
             ("Links", ["task", "to and from", "sent", "sent/s", "received", "received/s"],
-             [[t["task"], peer, _bytes(sent), _bytes(sending), _bytes(received), _bytes(receiving)]
-              for t in answering for peer, sent, received, sending, receiving in t["links"]]),
+             [[task, peer, _bytes(sent), _bytes(sending), _bytes(received), _bytes(receiving)]
+              for task, peer, sent, received, sending, receiving in _first(
+                  [(t["task"], *link) for t in answering for link in t["links"]], lambda row: row[4] + row[5])]),
             ("Devices", ["device", "memory", "in use"],
              [[name, _bytes(memory), _bytes(used) if used else ""]
               for t in answering for name, _, memory, used in t["devices"]]),
@@ -261,6 +265,11 @@ def tables(tasks: list[dict[str, Any]]) -> list[tuple[str, list[str], list[list[
              [[t["task"], f"{w['seconds']:.1f} s", w["what"]] for t in answering for w in t["waits"][:3]]),
             ("Stragglers", ["task"], [[line] for line in stragglers(tasks)])]
     return [table for table in made if table[2] or table[0] == "Tasks"]
+
+
+def _first(rows: list[tuple[Any, ...]], weight: Callable[[tuple[Any, ...]], float]) -> list[tuple[Any, ...]]:
+    """All rows of a small cluster; the heaviest of a large one, as pages are cut after `ROWS`."""
+    return rows if len(rows) <= ROWS else sorted(rows, key=weight, reverse=True)
 
 
 def step_time(task: dict[str, Any]) -> list[float]:

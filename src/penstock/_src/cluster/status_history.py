@@ -1,19 +1,20 @@
-"""The last hour of a cluster, as charts of the status page: one line per task, drawn as SVG without scripts."""
+"""The last hour of a cluster, for the status page: samples of its tasks (`status_charts.py` draws them), and events."""
 from __future__ import annotations
 
 import collections
 import html
-import time
 from typing import Any
 
 from penstock._src.base import clock
+from penstock._src.cluster import status_charts
+from penstock._src.cluster.status_charts import chart, clock_time, legend
 
 SECONDS = 5.0                       # between samples
 _SAMPLES = 720                      # an hour
-_WIDTH, _HEIGHT = 520, 110
-_COLORS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#17becf", "#bcbd22")
-_CHARTS = (("Steps per second", "steps_per_second"), ("Memory, bytes", "memory"), ("Bytes sent per second", "sent_per_second"),
-           ("Bytes received per second", "received_per_second"), ("Oldest wait, seconds", "wait"))
+_PARTS = ("compute", "wait", "transfer")         # of the seconds of a step
+_CHARTS = (("Steps per second", "steps_per_second"), *((f"Seconds of a step: {part}", part) for part in _PARTS),
+           ("Memory, bytes", "memory"), ("Bytes sent per second", "sent_per_second"),
+           ("Bytes received per second", "received_per_second"), ("Oldest wait, seconds", "oldest_wait"))
 _SCALAR = "scalar "                 # begins the key of a scalar of summaries
 _MOST_SCALARS = 8                   # that have charts
 _FIRST = ("loss", "learning_rate", "learning rate", "lr")      # scalars that are shown before others
@@ -28,6 +29,7 @@ class History:
         self._incarnations: dict[str, str] = {}
         self._saved: dict[str, tuple[float, str]] = {}         # the newest checkpoint of each task
         self._tags: list[str] = []                   # of scalars, in the order in which they appeared
+        self._drawn: str | None = None               # the charts of these samples
         self.events: collections.deque[tuple[float, str]] = collections.deque(maxlen=20)
 
     def add(self, tasks: list[dict[str, Any]], now: float | None = None) -> None:
@@ -46,8 +48,10 @@ class History:
             scalars = {_SCALAR + tag: value for tag, (_, value) in task.get("scalars", {}).items()
                        if not isinstance(value, str)}
             self._tags += [tag for tag in scalars if tag not in self._tags]
-            values[name] = {"wait": waited, **{k: task[k] for _, k in _CHARTS if k in task}, **scalars}
+            values[name] = {"oldest_wait": waited, **dict(zip(_PARTS, task["step_seconds"])),
+                            **{k: task[k] for _, k in _CHARTS if k in task}, **scalars}
         self._samples.append((now, values))
+        self._drawn = None
 
     def _note(self, task: dict[str, Any], now: float) -> None:
         """Logs what has happened to a task that answers."""
@@ -65,18 +69,21 @@ class History:
                 self._saved[name] = when, f"{name} wrote the checkpoint {path}"
 
     def charts(self) -> str:
-        """The charts, and what they mean, as HTML."""
+        """The charts, and what they mean, as HTML; made once per sample."""
+        if self._drawn is None:
+            self._drawn = self._draw()
+        return self._drawn
+
+    def _draw(self) -> str:
         if len(self._samples) < 2:
             return ""
-        tasks = sorted({name for _, values in self._samples for name in values})
-        colors = {name: _COLORS[i % len(_COLORS)] for i, name in enumerate(tasks)}
-        legend = " ".join(f"<span style='color:{c}'>&#9644; {html.escape(n)}</span>" for n, c in colors.items())
-        seconds = self._samples[-1][0] - self._samples[0][0]
+        colors, samples = status_charts.lines(list(self._samples))
+        seconds = samples[-1][0] - samples[0][0]
         span = f"{seconds / 60:.0f} minutes" if seconds > 90 else f"{seconds:.0f} seconds"
-        shown = [*_CHARTS[:1], *((tag.removeprefix(_SCALAR), tag) for tag in self._scalars()), *_CHARTS[1:]]
-        drawn = "".join(f"<figure><figcaption>{html.escape(title)}</figcaption>{self._chart(key, colors)}</figure>"
-                        for title, key in shown)
-        return f"<h2>The last {span}</h2><p>{legend}</p><div class=charts>{drawn}</div>{self._log()}"
+        scalars = [(tag.removeprefix(_SCALAR), tag) for tag in self._scalars()]
+        drawn = "".join(chart(title, key, samples, colors, key not in self._tags)
+                        for title, key in [*_CHARTS[:1], *scalars, *_CHARTS[1:]])
+        return f"<h2>The last {span}</h2><p>{legend(colors)}</p><div class=charts>{drawn}</div>{self._log()}"
 
     def _scalars(self) -> list[str]:
         """The scalars that have charts: loss and learning rate first."""
@@ -86,46 +93,5 @@ class History:
 
     def _log(self) -> str:
         events = sorted([*self.events, *self._saved.values()], reverse=True)
-        rows = "".join(f"<tr><td>{_time(when)}</td><td>{html.escape(what)}</td></tr>" for when, what in events)
+        rows = "".join(f"<tr><td>{clock_time(when)}</td><td>{html.escape(what)}</td></tr>" for when, what in events)
         return f"<h2>Events</h2><table>{rows}</table>" if rows else ""
-
-    def _chart(self, key: str, colors: dict[str, str]) -> str:
-        first, last = self._samples[0][0], self._samples[-1][0]
-        found = [v[key] for _, values in self._samples for v in values.values() if key in v]
-        low, high = (min(found, default=0.0) if key.startswith(_SCALAR) else 0.0), max(found, default=0.0)
-        span = high - low or 1.0
-        lines = []
-        for name, color in colors.items():
-            for run in self._runs(name, key):
-                points = " ".join(f"{_WIDTH * (t - first) / max(last - first, 1e-9):.1f},"
-                                  f"{_HEIGHT * (1 - (v - low) / span):.1f}" for t, v in run)
-                lines.append(f"<polyline fill=none stroke='{color}' stroke-width=1.5 points='{points}'/>")
-        marks = "".join(f"<text x={x} y={y} text-anchor={side}>{text}</text>" for x, y, side, text in (
-            (4, 10, "start", _short(high)), (4, _HEIGHT - 2, "start", _short(low)),
-            (4, _HEIGHT + 14, "start", _time(first)), (_WIDTH - 4, _HEIGHT + 14, "end", _time(last))))
-        return (f"<svg width={_WIDTH} height={_HEIGHT + 20} viewBox='0 -2 {_WIDTH} {_HEIGHT + 20}'>"
-                f"<path d='M0 {_HEIGHT}H{_WIDTH}' stroke='#bbb'/>{''.join(lines)}{marks}</svg>")
-
-    def _runs(self, name: str, key: str) -> list[list[tuple[float, float]]]:
-        """The values of a task over time, in pieces without gaps."""
-        runs: list[list[tuple[float, float]]] = [[]]
-        for when, values in self._samples:
-            if key in values.get(name, ()):
-                runs[-1].append((when, values[name][key]))
-            elif runs[-1]:
-                runs.append([])
-        return [run for run in runs if run]
-
-
-def _time(when: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(when))
-
-
-def _short(value: float) -> str:
-    if 0 < abs(value) < 0.001:
-        return f"{value:.2g}"
-    for unit in ("", "k", "M"):
-        if abs(value) < 1000:
-            return f"{value:.3g}{unit}"
-        value /= 1000
-    return f"{value:.3g}G"

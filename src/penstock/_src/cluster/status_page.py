@@ -66,10 +66,12 @@ def render(tasks: list[dict[str, Any]], charts: str = "") -> str:
              f"{wrong}{charts}"]
     for title, headers, rows in status.tables(tasks):
         bars, colors = (_bars(tasks), _PARTS) if title == status.STEP_TIME else ({}, {})
+        shown = rows if title == "Tasks" else rows[:status.ROWS]
+        more = f"<p>{len(rows) - len(shown)} more rows: /status.json has all.</p>" if len(rows) > len(shown) else ""
         head = "".join(f"<th>{html.escape(h)}{_mark(colors[h]) if h in colors else ''}</th>" for h in headers)
         body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + bars.get(row[0], "") + "</tr>"
-                       for row in rows)
-        parts.append(f"<h2>{title}</h2><table><tr>{head}</tr>{body}</table>")
+                       for row in shown)
+        parts.append(f"<h2>{title}</h2><table><tr>{head}</tr>{body}</table>{more}")
     return "".join([*parts, "</body></html>"])
 
 
