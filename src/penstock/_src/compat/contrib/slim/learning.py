@@ -1,6 +1,7 @@
 """slim.learning: a training op, and a loop under a supervisor that runs it."""
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import time
@@ -111,16 +112,7 @@ def train(train_op: Any, logdir: str | None, train_step_fn: Callable = train_ste
     with graph.as_default():
         global_step = tf.train.get_or_create_global_step() if global_step is None else global_step
         saver = saver or tf.train.Saver()
-        ready_for_local_init_op = None
-        with tf.name_scope("init_ops"):
-            init_op = tf.global_variables_initializer() if init_op is _USE_DEFAULT else init_op
-            ready_op = tf.report_uninitialized_variables() if ready_op is _USE_DEFAULT else ready_op
-            if local_init_op is _USE_DEFAULT:
-                local_init_op = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
-            if sync_optimizer is not None:
-                with tf.control_dependencies([] if local_init_op is None else [local_init_op]):
-                    local_init_op = tf.group(*[o.chief_init_op if is_chief else o.local_step_init_op for o in sync_optimizer])
-                ready_for_local_init_op = tf.group(*[o.ready_for_local_init_op for o in sync_optimizer])
+        ops = _init_ops(init_op, ready_op, local_init_op, sync_optimizer, is_chief)
         if is_chief and sync_optimizer is not None:
             tokens = [o.get_init_tokens_op() for o in sync_optimizer]
             chief_runners = [o.get_chief_queue_runner() for o in sync_optimizer]
@@ -130,30 +122,11 @@ def train(train_op: Any, logdir: str | None, train_step_fn: Callable = train_ste
                                                 logdir)
     writer = tf.train.Supervisor.USE_DEFAULT if summary_writer is _USE_DEFAULT else summary_writer
     supervisor = tf.train.Supervisor(
-        graph=graph, is_chief=is_chief, logdir=logdir, init_op=init_op, init_feed_dict=init_feed_dict,
-        local_init_op=local_init_op, ready_for_local_init_op=ready_for_local_init_op, ready_op=ready_op, summary_op=summary_op,
+        graph=graph, is_chief=is_chief, logdir=logdir, init_feed_dict=init_feed_dict, summary_op=summary_op,
         summary_writer=writer, global_step=global_step, saver=saver, save_summaries_secs=save_summaries_secs,
-        save_model_secs=save_interval_secs, init_fn=init_fn)
+        save_model_secs=save_interval_secs, init_fn=init_fn, **ops)
     if supervisor.summary_writer is not None:
         train_step_kwargs["summary_writer"] = supervisor.summary_writer
-
-    def steps(session: Any, threads: Any) -> Any:
-        loss = None
-        try:
-            while not supervisor.should_stop():
-                loss, stop = train_step_fn(session, train_op, global_step, train_step_kwargs)
-                if stop:
-                    logging.info("Stopping Training.")
-                    supervisor.request_stop()
-                    break
-        except tf.errors.OutOfRangeError as e:
-            logging.info("Caught OutOfRangeError. Stopping Training. %s", e)
-        if logdir and supervisor.is_chief:
-            logging.info("Training has ended; saving the model.")
-            supervisor.saver.save(session, supervisor.save_path, global_step=supervisor.global_step)
-        supervisor.coord.request_stop()
-        supervisor.coord.join(threads, stop_grace_period_secs=120, ignore_live_threads=ignore_live_threads)
-        return loss
 
     while True:
         try:
@@ -169,9 +142,47 @@ def train(train_op: Any, logdir: str | None, train_step_fn: Callable = train_ste
                 if chief_runners:
                     supervisor.start_queue_runners(session, chief_runners)
                     session.run(tokens)
-                return steps(session, threads)
+                step = functools.partial(train_step_fn, session, train_op, global_step, train_step_kwargs)
+                loss = _steps(supervisor, step)
+                if logdir and is_chief:
+                    logging.info("Training has ended; saving the model.")
+                    supervisor.saver.save(session, supervisor.save_path, global_step=supervisor.global_step)
+                supervisor.coord.request_stop()
+                supervisor.coord.join(threads, stop_grace_period_secs=120, ignore_live_threads=ignore_live_threads)
+                return loss
         except tf.errors.AbortedError:
             logging.info("Retrying training!")
+
+
+def _init_ops(init_op: Any, ready_op: Any, local_init_op: Any, sync_optimizers: list | None, is_chief: bool) -> dict[str, Any]:
+    """The arguments of a Supervisor that initialize variables and tables, and the state of synchronous optimizers."""
+    ready_for_local_init_op = None
+    with tf.name_scope("init_ops"):
+        init_op = tf.global_variables_initializer() if init_op is _USE_DEFAULT else init_op
+        ready_op = tf.report_uninitialized_variables() if ready_op is _USE_DEFAULT else ready_op
+        if local_init_op is _USE_DEFAULT:
+            local_init_op = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
+        if sync_optimizers is not None:
+            with tf.control_dependencies([] if local_init_op is None else [local_init_op]):
+                local_init_op = tf.group(*[o.chief_init_op if is_chief else o.local_step_init_op for o in sync_optimizers])
+            ready_for_local_init_op = tf.group(*[o.ready_for_local_init_op for o in sync_optimizers])
+    return {"init_op": init_op, "ready_op": ready_op, "local_init_op": local_init_op,
+            "ready_for_local_init_op": ready_for_local_init_op}
+
+
+def _steps(supervisor: Any, step: Callable[[], tuple[Any, bool]]) -> Any:
+    """Runs steps until one says that it was the last, the data ends or the supervisor stops; returns the last loss."""
+    loss = None
+    try:
+        while not supervisor.should_stop():
+            loss, stop = step()
+            if stop:
+                logging.info("Stopping Training.")
+                supervisor.request_stop()
+                break
+    except tf.errors.OutOfRangeError as e:
+        logging.info("Caught OutOfRangeError. Stopping Training. %s", e)
+    return loss
 
 
 def _step_arguments(global_step: Any, number_of_steps: Any, log_every: int, is_chief: bool, trace_every: Any,
