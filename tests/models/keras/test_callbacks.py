@@ -206,16 +206,16 @@ def test_tensorboard_refuses_batches_to_profile(batches):
 
 
 def test_tensorboard_of_1x_writes_one_file(tmp_path):
-    board = tf1.keras.callbacks.TensorBoard(str(tmp_path), update_freq=40, write_graph=False, profile_batch=0)
+    board = tf1.keras.callbacks.TensorBoard(str(tmp_path), update_freq=2, write_graph=False, profile_batch=0)
     model().fit(X, Y, epochs=2, batch_size=20, verbose=0, validation_data=(X, Y), callbacks=[board])
     name, = os.listdir(tmp_path)
     found = {}
     for event in read_events(str(tmp_path / name)):
         for v in event.summary.value:
             found.setdefault(v.tag, []).append(event.step)
-    seen = len(X)
-    assert found["epoch_loss"] == found["epoch_val_loss"] == [seen, 2 * seen]
-    assert found["batch_loss"] == list(range(1, 2 * seen // 20, 2))
+    steps = len(X) // 20
+    assert found["epoch_loss"] == found["epoch_val_loss"] == [steps, 2 * steps]        # 2.x does not tell the size of batches
+    assert found["batch_loss"] == [1, 3]
 
 
 def test_steps_without_batch_hooks_tell_nobody():

@@ -172,8 +172,8 @@ class ReduceLROnPlateau(Callback):
                 self._reduce(epoch, name)
 
     def _reduce(self, epoch: int, name: str) -> None:
-        old = float(K.get_value(getattr(self.model.optimizer, name)))
-        if old <= self.min_lr:
+        old = K.get_value(getattr(self.model.optimizer, name))
+        if old <= np.float32(self.min_lr):
             return
         new = max(old * self.factor, self.min_lr)
         K.set_value(getattr(self.model.optimizer, name), new)

@@ -42,14 +42,13 @@ class ProgbarLogger(Callback):
             self._total = params.get("samples")
 
     def _start(self, total: Any = None) -> None:
-        self.seen, self.target = 0, total
-        names = None if self.model is None else set(getattr(self.model, "metrics_names", ()))
-        self._stateful = (names or set()) | self.stateful_metrics | {"val_" + n for n in names or ()}
-        self.progbar = None
+        self.seen, self.target, self.progbar = 0, total, None
 
     def _bar(self) -> Progbar:
-        if self.progbar is None:
-            self.progbar = Progbar(target=self.target, verbose=self.verbose, stateful_metrics=self._stateful,
+        if self.progbar is None:                               # after the first batch, which makes the metrics
+            names = set(getattr(self.model, "metrics_names", ()))
+            stateful = names | self.stateful_metrics | {"val_" + n for n in names}
+            self.progbar = Progbar(target=self.target, verbose=self.verbose, stateful_metrics=stateful,
                                    unit_name="step" if self.use_steps else "sample")
         return self.progbar
 

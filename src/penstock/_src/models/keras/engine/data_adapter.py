@@ -33,6 +33,7 @@ from penstock.compat import v1
 
 backend = LazyModule("penstock._src.models.keras.backend")
 _AHEAD = 4 << 20               # bytes of shuffled rows that are gathered at once
+_END = object()                # of a dataset
 
 
 class Layout(NamedTuple):
@@ -186,6 +187,13 @@ class Source:
     def restart(self) -> None:
         """Restarts at the first batch, as each validation does."""
 
+    def _ran_out(self) -> None:
+        """Notes that there are too few batches, and warns."""
+        self.exhausted = True
+        logging.warning("Your input ran out of data; interrupting training. Make sure that your dataset or generator can "
+                        "generate at least `steps_per_epoch * epochs` batches (here %s per epoch). You may need to use the "
+                        "repeat() function when building your dataset.", self.steps)
+
 
 class ArraySource(Source):
     """Slices of arrays and tensors."""
@@ -233,9 +241,7 @@ class ArraySource(Source):
         for n, batch in enumerate(itertools.islice(self._stream, self.steps), 1):       # noqa: B007
             yield batch
         if n < self.steps:
-            self.exhausted = True
-            logging.warning("Your input ran out of data; interrupting training. Make sure that it has at least "
-                            "`steps_per_epoch * epochs` batches (here %s per epoch).", self.steps)
+            self._ran_out()
 
     def restart(self) -> None:
         """Restarts at the first batch."""
@@ -368,7 +374,11 @@ class PythonSource(Source):
     def epoch(self) -> Iterator[Batch]:
         """The batches of one epoch."""
         if not self.indexed:
-            yield from map(self._made, itertools.islice(self._iterator, self.steps))
+            n = 0
+            for n, item in enumerate(itertools.islice(self._iterator, self.steps), 1):      # noqa: B007
+                yield self._made(item)
+            if self.steps is not None and n < self.steps:
+                self._ran_out()
             return
         n = len(self._data)
         if n == 0:
@@ -437,6 +447,7 @@ class DatasetSource(Source):
                                      f"run: please specify the `{steps_name}` argument.")
                 self.steps = size if size is not None and size >= 0 else None
         self._given_steps = steps
+        self._whole = steps is None or not is_iterator(data) and _cardinality(data) == steps    # an epoch is all of the data
 
     def _made(self, item: Any) -> Batch:
         x, y, w = unpack_x_y_sample_weight(item)
@@ -445,27 +456,17 @@ class DatasetSource(Source):
         return batch
 
     def epoch(self) -> Iterator[Batch]:
-        """The batches of one epoch. With a number of steps, the next epoch continues where this one stopped."""
-        if self._running is None or self._given_steps is None:
+        """The batches of one epoch. With a number of steps, the next epoch continues where this one stopped, unless that was
+        the end of the dataset."""
+        if self._running is None or self._whole:
             self._running = self._elements()
         for i in itertools.count():
             if self.steps is not None and i >= self.steps and (self._given_steps is not None or i > self.steps):
                 return
-            try:
-                item = next(self._running)
-            except (StopIteration, errors.OutOfRangeError):
-                self._running = None
+            item = next(self._running, _END)
+            if item is _END:
                 if self._given_steps is not None and i < self._given_steps:
-                    if i == 0:
-                        self._running = self._elements()
-                        item = next(self._running, None)
-                        if item is not None:
-                            yield self._made(item)
-                            continue
-                    logging.warning("Your dataset ran out of data; interrupting training. Make sure that your dataset can "
-                                    "generate "
-                                    "at least `steps_per_epoch * epochs` batches (in this case, %s batches per epoch). You may "
-                                    "need to use the repeat() function when building your dataset.", self._given_steps)
+                    self._ran_out()
                 return
             yield self._made(item)
 

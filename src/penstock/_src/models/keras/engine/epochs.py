@@ -133,9 +133,12 @@ def _callback_list(model: Any, given: Any, verbose: Any, source: Source, epochs:
                    **params: Any) -> Any:
     if isinstance(given, callbacks_module.CallbackList):
         return given
+    if context.eager_outside_functions():
+        params = {}                                             # 2.x tells callbacks less
+    else:
+        params.update(samples=source.samples, batch_size=source.batch_size)
     return callbacks_module.CallbackList(given, add_history=history, add_progbar=bool(verbose), model=model, verbose=verbose,
-                                         epochs=epochs, steps=source.steps, samples=source.samples,
-                                         batch_size=source.batch_size, **params)
+                                         epochs=epochs, steps=source.steps, **params)
 
 
 def _verbose(verbose: Any) -> int:
@@ -265,6 +268,8 @@ def _epoch(model: Any, source: Source, callbacks: Any, mode: str) -> dict[str, A
             hooks.end(n, Results(model, out))
         if mode == "train" and model.stop_training:
             break
+    if n < 0 and source.exhausted:            # the epoch before used the last batch
+        return Results(model).copy() if mode == "train" and context.executing_eagerly() else {}
     if n < 0:
         raise ValueError("Expect x to be a non-empty array or dataset.")
     if source.steps is None:
