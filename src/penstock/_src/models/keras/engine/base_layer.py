@@ -18,7 +18,6 @@ from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule, export
 from penstock._src.base.dtypes import as_dtype
 from penstock._src.base.static_shape import TensorShape
-from penstock._src.eager.autograph.convert import converted
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert, is_tensor
 from penstock._src.graph.func_graph import FuncGraph
@@ -27,7 +26,7 @@ from penstock._src.graph.scopes import init_scope, name_scope
 from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.graph.type_spec import TensorSpec
-from penstock._src.models.keras import mixed_precision, regularizers
+from penstock._src.models.keras import mixed_precision, regularizers, user_code
 from penstock._src.models.keras.autocast import autocast
 from penstock._src.models.keras.engine.call_context import (
     current,
@@ -360,12 +359,7 @@ class Layer(Connected, Losing, Weighted):
 
     def _call_function(self) -> Any:
         """`call`; rewritten by AutoGraph where the user's own layers are called in graphs."""
-        if context.executing_eagerly() or not _is_users(self):
-            return self.call
-        if context.state.autograph or not context.current_graph().building_function or in_keras_graph():
-            with context.autograph(converted):
-                return context.traced_as(self.call)
-        return self.call
+        return user_code.traced(self.call) if user_code.is_users(type(self)) else self.call
 
     def _run_call(self, inputs: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """What `call` returns; an error names the layer."""
@@ -456,7 +450,8 @@ class Layer(Connected, Losing, Weighted):
             shapes = nest.map_structure(lambda x: x.shape, inputs) if all(hasattr(x, "shape") for x in flat) else None
             self._build_once(shapes)
         if self._initial_weights is not None:
-            self.set_weights(self._initial_weights)
+            with init_scope():
+                self.set_weights(self._initial_weights)
             self._initial_weights = None
 
     def _build_once(self, shapes: Any) -> None:
@@ -640,8 +635,3 @@ def _regularizer(value: Any) -> Any:
     if value is None or callable(value):
         return value
     return regularizers.get(value)
-
-
-def _is_users(layer: Any) -> bool:
-    """Whether the layer's class is defined by the user."""
-    return not type(layer).__module__.startswith("penstock.")

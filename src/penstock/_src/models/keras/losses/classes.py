@@ -11,6 +11,7 @@ from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
 from penstock._src.models.distribute.contexts import has_strategy
 from penstock._src.models.keras import backend as K
+from penstock._src.models.keras import user_code
 from penstock._src.models.keras.losses import functions
 from penstock._src.models.keras.losses.reduction import Reduction, compute_weighted_loss, masked_weights, same_rank
 from penstock._src.models.keras.utils.generic_utils import uses_earlier_configs
@@ -53,7 +54,8 @@ class Loss:
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         scope = "lambda" if self.name == "<lambda>" else self.name or type(self).__name__
         with tf.name_scope(scope):
-            losses = self.call(y_true, y_pred)
+            call = user_code.traced(self.call) if user_code.is_users(type(self)) else self.call
+            losses = call(y_true, y_pred)
             masks = [m for m in (getattr(x, "_keras_mask", None) for x in (y_pred, losses)) if m is not None]
             if masks and context.eager_outside_functions():
                 mask = functools.reduce(tf.logical_and, masks)
@@ -100,7 +102,8 @@ class LossFunctionWrapper(Loss):
         """The losses of the samples."""
         if isinstance(y_true, Tensor) and isinstance(y_pred, Tensor):
             y_true, y_pred = same_rank(y_true, y_pred)
-        return self.fn(y_true, y_pred, **self._fn_kwargs)
+        fn = user_code.traced(self.fn) if user_code.is_users(self.fn) else self.fn
+        return fn(y_true, y_pred, **self._fn_kwargs)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the loss."""
@@ -196,7 +199,7 @@ class BinaryCrossentropy(LossFunctionWrapper):
 
     def __init__(self, from_logits: bool = False, label_smoothing: Any = 0, reduction: Any = AUTO,
                  name: str | None = "binary_crossentropy", axis: int = -1):
-        extra = {} if axis == -1 else {"axis": axis}
+        extra = {"axis": axis} if axis != -1 or context.process.eager else {}          # 1.x has no such argument
         super().__init__(functions.binary_crossentropy, reduction, name, from_logits=from_logits,
                          label_smoothing=label_smoothing, **extra)
         self.from_logits = from_logits
@@ -221,7 +224,7 @@ class CategoricalCrossentropy(LossFunctionWrapper):
 
     def __init__(self, from_logits: bool = False, label_smoothing: Any = 0, reduction: Any = AUTO,
                  name: str | None = "categorical_crossentropy", axis: int = -1):
-        extra = {} if axis == -1 else {"axis": axis}
+        extra = {"axis": axis} if axis != -1 or context.process.eager else {}          # 1.x has no such argument
         super().__init__(functions.categorical_crossentropy, reduction, name, from_logits=from_logits,
                          label_smoothing=label_smoothing, **extra)
 
@@ -245,7 +248,8 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
 
     def __init__(self, from_logits: bool = False, reduction: Any = AUTO, name: str | None = "sparse_categorical_crossentropy",
                  ignore_class: int | None = None, axis: int = -1):
-        extra = ({} if axis == -1 else {"axis": axis}) | ({} if ignore_class is None else {"ignore_class": ignore_class})
+        extra = ({} if axis == -1 else {"axis": axis}) | \
+            ({"ignore_class": ignore_class} if ignore_class is not None or context.process.eager else {})
         super().__init__(functions.sparse_categorical_crossentropy, reduction, name, from_logits=from_logits, **extra)
 
 
@@ -382,7 +386,7 @@ class LogCosh(LossFunctionWrapper):
     0.434
     """
 
-    def __init__(self, reduction: Any = AUTO, name: str | None = "logcosh"):
+    def __init__(self, reduction: Any = AUTO, name: str | None = "log_cosh"):
         super().__init__(functions.log_cosh, reduction, name)
 
 
@@ -399,7 +403,7 @@ class KLDivergence(LossFunctionWrapper):
     0.0
     """
 
-    def __init__(self, reduction: Any = AUTO, name: str | None = "kullback_leibler_divergence"):
+    def __init__(self, reduction: Any = AUTO, name: str | None = "kl_divergence"):
         super().__init__(functions.kl_divergence, reduction, name)
 
 

@@ -11,6 +11,7 @@ from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, init_scope
 from penstock._src.models.keras import backend as K
+from penstock._src.models.keras import user_code
 from penstock._src.models.keras.losses.reduction import masked_weights
 from penstock._src.models.keras.metrics.flat import flat_values, matched, weighted
 from penstock._src.models.keras.metrics.metric import Metric, public
@@ -104,7 +105,8 @@ class _OfFunction(Reduce):
         y_true, y_pred = tf.cast(y_true, self.dtype), tf.cast(y_pred, self.dtype)
         [y_true, y_pred], sample_weight = flat_values([y_true, y_pred], sample_weight)
         y_true, y_pred = matched(y_true, y_pred)
-        found = self._fn(y_true, y_pred, **self._fn_kwargs)
+        fn = user_code.traced(self._fn) if user_code.is_users(self._fn) else self._fn
+        found = fn(y_true, y_pred, **self._fn_kwargs)
         mask = getattr(found, "_keras_mask", None)
         if mask is not None:
             sample_weight = masked_weights(sample_weight, mask, found.dtype)

@@ -18,6 +18,7 @@ from penstock._src.graph import context
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.scopes import control_dependencies, init_scope
 from penstock._src.models.keras import backend as K
+from penstock._src.models.keras import user_code
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.replicas import current_replica
 from penstock._src.ops.core import group, identity
@@ -133,7 +134,7 @@ def _updating(cls: type) -> Any:
             return method(self, *args, **kwargs)
         graph = context.current_graph()
         if ours or graph.building_function:
-            update = method(self, *args, **kwargs)
+            update = (method if ours else user_code.traced(method))(self, *args, **kwargs)
         else:
             update = _traced(self, method, args, kwargs)
         if graph.building_function:       # functions keep the order of updates on their own, and return no operations
@@ -154,11 +155,12 @@ def _traced(metric: Any, method: Any, args: tuple, kwargs: dict) -> Any:
 
 def _resulting(cls: type) -> Any:
     """Wraps `result` of a class for its instances."""
-    method = cls.result  # type: ignore[attr-defined]
+    method, ours = cls.result, not user_code.is_users(cls)  # type: ignore[attr-defined]
 
     def result(self: Any) -> Any:
         replica = current_replica()
-        found = method(self) if replica is None else replica.merge_call(lambda strategy: method(self))
+        compute = method if ours else user_code.traced(method)
+        found = compute(self) if replica is None else replica.merge_call(lambda strategy: compute(self))
         found = found if isinstance(found, dict) or found is None else identity(found)
         self.__dict__["_call_result"] = found
         return found
