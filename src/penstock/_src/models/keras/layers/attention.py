@@ -249,6 +249,12 @@ class EinsumDense(Layer):
         for letter, size in zip(outs, given):
             if sizes.get(letter) is None:
                 sizes[letter] = size
+            elif size not in (None, sizes[letter]):
+                raise ValueError(f"Input shape and output shape do not match at shared dimension '{letter}'. Input shape is "
+                                 f"{sizes[letter]}, and output shape is {size}.")
+            if letter not in ins and letter not in kernel:
+                raise ValueError(f"Dimension '{letter}' was specified in the output '{outs}' but has no corresponding dim in "
+                                 f"the input spec '{ins}' or weight spec '{kernel}'")
         for letter in kernel:
             if sizes.get(letter) is None:
                 raise ValueError(f"Weight dimension '{letter}' did not have a match in either the input spec '{ins}' or the "

@@ -302,7 +302,10 @@ class _Transposed(Conv):
     def _lengths(self, space: list) -> list:
         padding = self.output_padding or (None,) * self.rank
         return [transposed_length(d, k, self.padding, s, p, r) for d, k, s, p, r in
-                zip(space, self.kernel_size, self.strides, padding, self.dilation_rate)]
+                zip(space, self.kernel_size, self.strides, padding, self._dilation())]
+
+    def _dilation(self) -> tuple:
+        return self.dilation_rate
 
     def call(self, inputs: Any) -> Any:
         """The transposed convolution, the bias, the activation."""
@@ -382,6 +385,10 @@ class Conv3DTranspose(_Transposed, Conv3D):
         del arguments["output_padding"]
         super().__init__(**arguments)
         self._read_output_padding(output_padding)
+
+    def _dilation(self) -> tuple:
+        """Volumes are transposed without dilation, whatever `dilation_rate` is."""
+        return (1, 1, 1)
 
     def _transposed(self, inputs: Any, shape: Any) -> Any:
         return K.conv3d_transpose(inputs, self.kernel, shape, strides=self.strides, padding=self.padding,

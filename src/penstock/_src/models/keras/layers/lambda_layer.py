@@ -1,6 +1,7 @@
 """Lambda: any function as a layer, and how such a layer is described in a configuration."""
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 import warnings
@@ -30,6 +31,20 @@ def _shapes(value: Any) -> Any:
     return type(value)(_shapes(v) for v in value)
 
 
+_CREATED = """
+The following Variables were created within a Lambda layer ({name})
+but are not tracked by said layer:
+{variables}
+The layer cannot safely ensure proper Variable reuse: it would create them
+anew in each call. Subclass `Layer` for a layer with variables."""
+_USED = """
+The following Variables were used a Lambda layer's call ({name}), but
+are not present in its tracked objects:
+{variables}
+It is possible that this is intended behavior, but the layer and its model
+do not save or train them. Subclass `Layer` for a layer with variables."""
+
+
 @export("keras.layers.Lambda")
 class Lambda(Layer):
     """A function of tensors as a layer.
@@ -57,6 +72,7 @@ class Lambda(Layer):
         self.mask = mask
         self._output_shape = output_shape
         self._made: dict[str, Any] = {}
+        self._warned = False
         try:
             names: Any = inspect.signature(function).parameters
         except (TypeError, ValueError):
@@ -86,8 +102,33 @@ class Lambda(Layer):
         for name, value in (("mask", mask), ("training", training)):
             if name in self._takes:
                 arguments[name] = value
-        with tf.variable_creator_scope(self._variable_creator):
-            return self.function(inputs, **arguments)
+        if not context.process.eager:
+            with tf.variable_creator_scope(self._variable_creator):
+                return self.function(inputs, **arguments)
+        return self._checked(inputs, arguments)
+
+    def _checked(self, inputs: Any, arguments: dict[str, Any]) -> Any:
+        """The function, which in 2.x may not create variables; the first call warns of those that it only reads."""
+        made: list = []
+
+        def created(next_creator: Callable, **kwargs: Any) -> Any:
+            made.append(next_creator(**kwargs))
+            return made[-1]
+        watching = contextlib.nullcontext() if self._warned else tf.GradientTape()
+        with watching as tape, tf.variable_creator_scope(created):
+            result = self.function(inputs, **arguments)
+        own = {id(v) for v in self.weights} if made or tape is not None else ()
+        if any(id(v) not in own for v in made):
+            raise ValueError(_CREATED.format(name=self.name, variables=_lines(v for v in made if id(v) not in own)))
+        if tape is not None:
+            self._warned = True
+            used = [v for v in tape.watched_variables() if id(v) not in own]
+            if used:
+                self._warn(_USED.format(name=self.name, variables=_lines(used)))
+        return result
+
+    def _warn(self, message: str) -> None:
+        warnings.warn(message, stacklevel=2)
 
     def _variable_creator(self, next_creator: Callable, **kwargs: Any) -> Any:
         name = kwargs["name"]
@@ -127,6 +168,10 @@ class Lambda(Layer):
         arguments = {k: np.array(v["value"]) if isinstance(v, dict) and v.get("type") == "ndarray" else v
                      for k, v in (config.get("arguments") or {}).items()}
         return cls(**{**config, "arguments": arguments})
+
+
+def _lines(variables: Any) -> str:
+    return "\n".join(f"  {v}" for v in variables)
 
 
 def _dumped(function: Any) -> tuple:

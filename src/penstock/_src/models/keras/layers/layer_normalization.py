@@ -83,7 +83,7 @@ class LayerNormalization(_Affine):
                  trainable: bool = True, name: str | None = None, **kwargs: Any):
         super().__init__(name=name, trainable=trainable, **kwargs)
         if not isinstance(axis, (int, list, tuple)):
-            raise (TypeError if context.eager_outside_functions() else ValueError)(
+            raise (TypeError if context.process.eager else ValueError)(
                 f"Expected an int or a list/tuple of ints for the argument 'axis', but received: {axis}")
         self.axis = axis if isinstance(axis, int) else list(axis)
         read(self, epsilon=epsilon, center=center, scale=scale, beta_initializer=beta_initializer,

@@ -196,7 +196,7 @@ class GlobalPooling(Layer):
     def build(self, input_shape: Any) -> None:
         """Checks that there is something to reduce."""
         dims = dims_of(input_shape)
-        for axis in self._axes() if context.eager_outside_functions() else ():
+        for axis in self._axes() if context.process.eager else ():
             if dims[axis] == 0:
                 raise ValueError(f"Incorrect input shape {dims} with dimension 0 at reduction axis {axis}.")
         super().build(input_shape)

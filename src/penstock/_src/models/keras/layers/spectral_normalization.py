@@ -29,10 +29,10 @@ class SpectralNormalization(Wrapper):
         super().build(input_shape)
         self.input_spec = InputSpec(shape=[None, *dims_of(input_shape)[1:]])
         kernel = getattr(self.layer, "kernel", None)
-        self.kernel: Any = getattr(self.layer, "embeddings", None) if kernel is None else kernel
-        if self.kernel is None:
-            raise ValueError(f"{type(self.layer).__name__} object has no attribute 'kernel' nor 'embeddings'")
-        self.vector_u = self.add_weight("vector_u", shape=(1, self.kernel.shape.as_list()[-1]), trainable=False,
+        self.w: Any = getattr(self.layer, "embeddings", None) if kernel is None else kernel
+        if self.w is None:
+            raise AttributeError(f"{type(self.layer).__name__} object has no attribute 'kernel' nor 'embeddings'")
+        self.vector_u = self.add_weight("vector_u", shape=(1, self.w.shape.as_list()[-1]), trainable=False,
                                         initializer=initializers.get({"class_name": "TruncatedNormal",
                                                                       "config": {"stddev": 0.02}}))
 
@@ -45,7 +45,7 @@ class SpectralNormalization(Wrapper):
 
     def _normalized(self, training: Any) -> list:
         """Updates of the kernel and of the vector, which leave both as they are when not training."""
-        kernel, start = tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(self.vector_u)
+        kernel, start = tf.convert_to_tensor(self.w), tf.convert_to_tensor(self.vector_u)
         matrix, u = tf.reshape(kernel, [-1, start.shape[1]]), start
         v = u
         for _ in range(self.power_iterations):
@@ -56,7 +56,7 @@ class SpectralNormalization(Wrapper):
         smaller = tf.where_v2(empty, kernel, tf.reshape(matrix / norm, tf.shape(kernel)))
         u = tf.where_v2(empty, start, u)
         return [variable.assign(when(training, lambda new=new: new, lambda old=old: tf.identity(old)))
-                for variable, new, old in ((self.kernel, smaller, kernel), (self.vector_u, u, start))]
+                for variable, new, old in ((self.w, smaller, kernel), (self.vector_u, u, start))]
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """That of the wrapped layer."""

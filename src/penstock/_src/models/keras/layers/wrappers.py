@@ -76,64 +76,86 @@ class TimeDistributed(Wrapper):
         builtin = type(layer).__module__.startswith("penstock.")
         self._always_use_reshape = builtin and not getattr(layer, "stateful", False)
 
-    def _inner(self, shape: Any) -> tuple:
-        dims = dims_of(shape)
-        return (dims[0], *dims[2:])
-
     def build(self, input_shape: Any = None) -> None:
         """Builds the wrapped layer for one time step."""
-        dims = dims_of(input_shape)
-        if len(dims) < 3:
-            raise ValueError("`TimeDistributed` Layer should be passed an `input_shape ` with at least 3 dimensions, received: "
-                             f"{dims}")
-        self.input_spec = InputSpec(shape=(None, None, *dims[2:]))
+        shapes = nest.map_structure(tf.TensorShape, _shapes(input_shape))
+        for shape in nest.flatten(shapes):
+            if shape.rank is not None and shape.rank < 3:
+                raise ValueError("`TimeDistributed` Layer should be passed an `input_shape ` with at least 3 dimensions, "
+                                 f"received: {dims_of(shape)}")
+        self.input_spec = nest.map_structure(lambda s: InputSpec(shape=(None, None, *dims_of(s)[2:])), shapes)
         if not self.layer.built:
-            self.layer.build(self._inner(input_shape))
+            self.layer.build(_step_shapes(input_shape))
             self.layer.built = True
         Layer.build(self, input_shape)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """The shape of the layer's output, with the time axis."""
-        dims = dims_of(input_shape)
-        out = dims_of(self.layer.compute_output_shape(tf.TensorShape(self._inner(input_shape))))
-        return tf.TensorShape([out[0], dims[1], *out[1:]])
+        """The shapes of the layer's outputs, with the time axis."""
+        steps = dims_of(nest.flatten(_shapes(input_shape))[0])[1]
+
+        def with_steps(shape: Any) -> Any:
+            out = dims_of(shape)
+            return tf.TensorShape([out[0], steps, *out[1:]])
+        return nest.map_structure(with_steps, _shapes(self.layer.compute_output_shape(_step_shapes(input_shape))))
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         """The layer's outputs for all time steps."""
         more = {"training": training} if has_arg(self.layer.call, "training") else {}
         if isinstance(inputs, tf.RaggedTensor):
             return inputs.with_values(self.layer(inputs.values, **more))
-        dims = K.int_shape(inputs)
-        if dims[0] and not self._always_use_reshape:
+        first = nest.flatten(inputs)[0]
+        if K.int_shape(first)[0] and not self._always_use_reshape:
             _, outputs, _ = K.rnn(lambda x, _: (self.layer(x, **more), []), inputs, initial_states=[], unroll=False)
             return outputs
-        sizes = K.mixed_shape(inputs)
-        flat = tf.reshape(inputs, [-1, *sizes[2:]])
         if mask is not None and has_arg(self.layer.call, "mask"):
-            more["mask"] = tf.reshape(mask, [-1, *K.mixed_shape(mask)[2:]])
-        outputs = self.layer(flat, **more)
-        known = dims_of(self.compute_output_shape(dims))[2:]
-        own = K.mixed_shape(outputs)[1:]
-        outputs = tf.reshape(outputs, [-1, sizes[1], *(o if k is None else k for o, k in zip(own, known))])
-        return outputs
+            more["mask"] = nest.map_structure(_flat, mask)
+        outputs = self.layer(nest.map_structure(_flat, inputs), **more)
+        shapes = self.compute_output_shape(nest.map_structure(K.int_shape, inputs))
+        return nest.map_structure(lambda o, s: _with_steps(o, K.mixed_shape(first)[1], dims_of(s)[2:]), outputs, shapes)
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """The mask of the layer's outputs, or that of the time steps."""
         if isinstance(inputs, tf.RaggedTensor):
             return mask
-        dims = K.int_shape(inputs)
-        if dims[0] and not self._always_use_reshape:
+        first = nest.flatten(inputs)[0]
+        if K.int_shape(first)[0] and not self._always_use_reshape:
             return mask
-        inner = None if mask is None else tf.reshape(mask, [-1, *K.mixed_shape(mask)[2:]])
-        sizes = K.mixed_shape(inputs)
-        out = self.layer.compute_mask(tf.reshape(inputs, [-1, *sizes[2:]]), inner)
+        out = self.layer.compute_mask(nest.map_structure(_flat, inputs), nest.map_structure(_flat, mask))
         if out is not None:
-            return tf.reshape(out, [-1, sizes[1], *K.mixed_shape(out)[1:]])
-        if mask is None:
-            return None
-        for _ in range(2, len(mask.shape)):
-            mask = tf.reduce_any(mask, axis=-1)
-        return mask
+            return nest.map_structure(lambda m: None if m is None else _with_steps(m, K.mixed_shape(first)[1]), out)
+        return nest.map_structure(_any_of_step, mask)
+
+
+def _shapes(given: Any) -> Any:
+    """Shapes as TensorShapes, one for each input or output."""
+    if given is None or isinstance(given, tf.TensorShape) or isinstance(given, (list, tuple)) and \
+            all(d is None or hasattr(d, "__index__") or hasattr(d, "value") for d in given):
+        return tf.TensorShape(given)
+    return {k: _shapes(v) for k, v in given.items()} if isinstance(given, dict) else type(given)(map(_shapes, given))
+
+
+def _step_shapes(given: Any) -> Any:
+    """The shapes of one time step."""
+    return nest.map_structure(lambda s: tf.TensorShape([dims_of(s)[0], *dims_of(s)[2:]]), _shapes(given))
+
+
+def _flat(x: Any) -> Any:
+    """All time steps in one batch."""
+    return None if x is None else tf.reshape(x, [-1, *K.mixed_shape(x)[2:]])
+
+
+def _with_steps(x: Any, steps: Any, known: Any = ()) -> Any:
+    """The time axis again; of the other sizes, those that are `known` are static."""
+    own = K.mixed_shape(x)[1:]
+    known = known or [None] * len(own)
+    return tf.reshape(x, [-1, steps, *(o if k is None else k for o, k in zip(own, known, strict=True))])
+
+
+def _any_of_step(mask: Any) -> Any:
+    """Whether anything of a time step counts."""
+    for _ in range(2, 0 if mask is None else len(mask.shape)):
+        mask = tf.reduce_any(mask, axis=-1)
+    return mask
 
 
 @export("keras.layers.Bidirectional")

@@ -1,7 +1,7 @@
 """The base of preprocessing layers: learning from data before training (`adapt`), and forms of categories."""
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -93,8 +93,17 @@ def as_array(data: Any) -> np.ndarray:
     return np.asarray(K.get_value(data))
 
 
+def on_values(function: Callable, inputs: Any) -> Any:
+    """An elementwise function of the values of dense, sparse and ragged inputs."""
+    if isinstance(inputs, tf.SparseTensor):
+        return tf.SparseTensor(tf.identity(inputs.indices), function(inputs.values), tf.identity(inputs.dense_shape))
+    if isinstance(inputs, tf.RaggedTensor):
+        return tf.ragged.map_flat_values(function, inputs)
+    return function(inputs)
+
+
 def encoded(indices: Any, depth: int, output_mode: str, weights: Any = None, sparse: bool = False,
-            count_weights: Any = None) -> Any:
+            count_weights: Any = None, dtype: Any = None) -> Any:
     """Indices as `one_hot`, `multi_hot`, `count` or `tf_idf` rows; negative ones count nowhere. A vector is one sample."""
     rank = K.ndim(indices)
     if output_mode == "one_hot":
@@ -110,4 +119,5 @@ def encoded(indices: Any, depth: int, output_mode: str, weights: Any = None, spa
         rows = tf.minimum(rows, 1.) if output_mode == "multi_hot" else rows
         if output_mode == "tf_idf":
             rows = rows * weights
+    rows = rows if dtype is None else tf.cast(rows, dtype)
     return tf.sparse.from_dense(rows) if sparse else rows

@@ -9,7 +9,13 @@ from penstock._src.base.api import export
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.layers.parts import described, dims_of
-from penstock._src.models.keras.layers.preprocessing.base import Categories, PreprocessingLayer, encoded, names
+from penstock._src.models.keras.layers.preprocessing.base import (
+    Categories,
+    PreprocessingLayer,
+    encoded,
+    names,
+    on_values,
+)
 from penstock.compat import v1 as tf
 
 
@@ -140,6 +146,13 @@ class Rescaling(PreprocessingLayer):
         return described(self, super().get_config(), ("scale", "offset"))
 
 
+def _dense(indices: Any) -> Any:
+    """Indices for rows; missing ones count nowhere."""
+    if isinstance(indices, tf.SparseTensor):
+        return tf.sparse.to_dense(indices, default_value=-1)
+    return indices.to_tensor(-1) if isinstance(indices, tf.RaggedTensor) else indices
+
+
 def _checked_mode(mode: str, *allowed: str) -> str:
     if mode not in allowed:
         raise ValueError(f"Unknown `output_mode` {mode!r}; one of {allowed} is expected.")
@@ -190,12 +203,16 @@ class Discretization(Categories):
 
     def call(self, inputs: Any) -> Any:
         """The indices of the intervals."""
-        if not inputs.dtype.base_dtype.is_floating:
-            inputs = tf.cast(inputs, tf.float32)
-        indices = tf.raw_ops.Bucketize(input=inputs, boundaries=self.bin_boundaries)
+        indices = on_values(self._intervals, inputs)
         if self.output_mode == "int":
-            return tf.cast(indices, tf.int64)
-        return encoded(indices, len(self.bin_boundaries) + 1, self.output_mode, sparse=self.sparse)
+            return tf.cast(indices, self.compute_dtype)
+        return encoded(_dense(indices), len(self.bin_boundaries) + 1, self.output_mode, sparse=self.sparse,
+                       dtype=self.compute_dtype)
+
+    def _intervals(self, values: Any) -> Any:
+        if not values.dtype.base_dtype.is_floating:
+            values = tf.cast(values, tf.float32)
+        return tf.raw_ops.Bucketize(input=values, boundaries=self.bin_boundaries)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The inputs' shape, or rows of as many columns as there are intervals."""
@@ -301,15 +318,21 @@ class Hashing(Categories):
 
     def call(self, inputs: Any) -> Any:
         """The bins."""
-        text = inputs if inputs.dtype.base_dtype == tf.string else tf.as_string(inputs)
+        found = on_values(self._bins, inputs)
+        if self.output_mode == "int":
+            return tf.cast(found, self.compute_dtype)
+        return encoded(_dense(found), self.num_bins, self.output_mode, sparse=self.sparse, dtype=self.compute_dtype)
+
+    def _bins(self, values: Any) -> Any:
+        text = values if values.dtype.base_dtype == tf.string else tf.as_string(values)
         bins = self.num_bins - (self.mask_value is not None and self.num_bins > 1)
         if self.salt is None:
             found = tf.strings.to_hash_bucket_fast(text, bins)
         else:
             found = tf.strings.to_hash_bucket_strong(text, bins, key=self.salt)
         if self.mask_value is not None:
-            found = tf.where(tf.equal(inputs, self.mask_value), tf.zeros_like(found), found + 1)
-        return found if self.output_mode == "int" else encoded(found, self.num_bins, self.output_mode, sparse=self.sparse)
+            found = tf.where(tf.equal(values, self.mask_value), tf.zeros_like(found), found + 1)
+        return found
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
@@ -336,12 +359,16 @@ class HashedCrossing(Categories):
         if not isinstance(inputs, (list, tuple)) or len(inputs) < 2:
             raise ValueError(f"HashedCrossing is called on a list or tuple of at least two tensors, got {inputs}.")
         columns = [tf.convert_to_tensor(x) for x in inputs]
+        if any(c.dtype.base_dtype != tf.string and not c.dtype.base_dtype.is_integer for c in columns):
+            raise ValueError(f"All inputs of HashedCrossing should have an integer or string dtype, got {columns}.")
         rank = len(columns[0].shape)
         wide = [tf.reshape(x, [-1, 1]) for x in columns]
         wide = [x if x.dtype.base_dtype == tf.string else tf.cast(x, tf.int64) for x in wide]
         found = tf.sparse.to_dense(tf.sparse.cross_hashed(wide, self.num_bins))
         found = tf.reshape(found, [[], [-1], [-1, 1]][rank])
-        return found if self.output_mode == "int" else encoded(found, self.num_bins, "one_hot", sparse=self.sparse)
+        if self.output_mode == "int":
+            return tf.cast(found, self.compute_dtype)
+        return encoded(found, self.num_bins, "one_hot", sparse=self.sparse, dtype=self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The shape of an input, or rows of as many columns as there are bins."""

@@ -157,7 +157,7 @@ class TextVectorization(PreprocessingLayer):
         """The arguments that recreate the layer."""
         own = self._lookup.get_config()
         return {**super().get_config(), "max_tokens": self.max_tokens, "standardize": self.standardize, "split": self.split,
-                "ngrams": self._ngrams_given, "output_mode": self.output_mode, "ragged": self.ragged,
+                "ngrams": self._ngrams_given, "output_mode": self.output_mode,
                 "output_sequence_length": self.output_sequence_length, "pad_to_max_tokens": own["pad_to_max_tokens"],
-                "sparse": own["sparse"], "vocabulary": own["vocabulary"], "idf_weights": own["idf_weights"],
-                "encoding": own["encoding"], "vocabulary_size": own["vocabulary_size"]}
+                "sparse": own["sparse"], "ragged": self.ragged, "vocabulary": own["vocabulary"],
+                "idf_weights": own["idf_weights"], "encoding": own["encoding"], "vocabulary_size": own["vocabulary_size"]}
