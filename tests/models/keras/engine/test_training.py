@@ -87,8 +87,8 @@ def test_many_inputs_and_outputs_by_name(keras):
     model = keras.Model([a, b], [keras.layers.Dense(1, name="p")(out), keras.layers.Dense(1, name="q")(out)])
     model.compile("sgd", {"p": "mse", "q": "mae"}, loss_weights={"p": 1., "q": 0.5})
     x, y = data(8)
-    assert model.metrics_names == ["loss", "p_loss", "q_loss"]
     loss, p, q = model.test_on_batch({"a": x, "b": x}, {"p": y, "q": y})
+    assert model.metrics_names == ["loss", "p_loss", "q_loss"]
     assert np.isclose(loss, p + 0.5 * q)
     assert len(shared._inbound_nodes) == 2 and len(model.weights) == 6
 

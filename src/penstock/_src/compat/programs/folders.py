@@ -179,11 +179,11 @@ logging: platform.tf_logging
 compat: util.compat
 nest @base.nest @compat.programs.inside.nest_names: util.nest data.util.nest
 @compat.programs.inside.decorators: util.deprecation util.tf_export util.tf_decorator util.tf_contextlib util.keyword_args
-    util.tf_should_use util.function_utils util.all_util util.lazy_loader
+    util.tf_should_use util.function_utils util.all_util util.lazy_loader keras.utils.tf_contextlib
 @compat.programs.inside.identities: util.object_identity
 @compat.programs.inside.serialization: util.serialization
 @compat.internal.dispatch: util.dispatch
-@compat.programs.inside.inspection: util.tf_inspect
+@compat.programs.inside.inspection: util.tf_inspect keras.utils.tf_inspect
 @library.testing.graphs: util.protobuf.compare
 @kernels.devices.device_lib: client.device_lib
 . @session.session: client.session

@@ -167,13 +167,20 @@ def _test_name(combination: dict[str, Any]) -> str:
     return "_test_" + "_".join(words)
 
 
+def _arguments(test: Callable) -> list[str]:
+    """The names of a test's arguments; those of the function inside, where `make_decorator` has wrapped one."""
+    while (note := getattr(test, "__dict__", {}).get("_tf_decorator")) is not None:
+        test = note.decorated_target
+    return inspect.getfullargspec(test).args
+
+
 def _with_contexts(test: Callable, tests: Sequence[TestCombination]) -> Callable:
     @functools.wraps(test)
     def run(self: Any, **kwargs: Any) -> None:
         reasons = [why for ok, why in (t.should_execute_combination(dict(kwargs)) for t in tests) if not ok]
         if reasons:
             self.skipTest("\n".join(f" - {why}" for why in reasons))
-        requested = inspect.getfullargspec(test).args
+        requested = _arguments(test)
         passed = dict(kwargs)
         for modifier in {m for t in tests for m in t.parameter_modifiers()}:
             for name, value in modifier.modified_arguments(dict(kwargs), requested).items():

@@ -131,6 +131,17 @@ def set_global_policy(policy: Any) -> None:
     _global.policy = policy if policy is None or isinstance(policy, Policy) else Policy(policy)
 
 
+@contextlib.contextmanager
+def policy_scope(policy: Any) -> Iterator[None]:
+    """A context with another global policy."""
+    old = _global.policy
+    set_global_policy(policy)
+    try:
+        yield
+    finally:
+        _global.policy = old
+
+
 def as_policy(dtype: Any) -> Policy:
     """A policy from what layers take as `dtype`: a policy, its config, a dtype, or None."""
     if isinstance(dtype, Policy):

@@ -1,6 +1,7 @@
 """Variables, placeholders and their values."""
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import init_scope
 from penstock._src.models.keras.backend.config import floatx
-from penstock._src.models.keras.backend.state import get_graph, get_session, track_variable
+from penstock._src.models.keras.backend.state import get_graph, get_session, in_keras_graph, track_variable
 from penstock._src.state.variables.variable import Variable as _Variable
 from penstock._src.training.train.moving_averages import assign_moving_average
 from penstock._src.training.train.schedules import LearningRateSchedule
@@ -204,7 +205,8 @@ def batch_set_value(tuples: Any) -> None:
     if not pairs:
         return
     if context.eager_outside_functions():
-        with init_scope():
+        traced = context.current_graph().building_function and not in_keras_graph()
+        with contextlib.nullcontext() if traced else init_scope():      # a function assigns whenever it runs
             for x, value in pairs:
                 x.assign(value)
         return

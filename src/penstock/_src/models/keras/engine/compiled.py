@@ -179,7 +179,7 @@ class Compiled:
         self.tracker: Any = None
         self.output_trackers: list = []
         self._results: dict[int, Any] = {}
-        self.loss_used = False
+        self.loss_used = self.metrics_used = False
 
     built = property(lambda self: self.names is not None)
 
@@ -302,6 +302,7 @@ class Compiled:
 
     def update(self, y: list, y_pred: list, sample_weights: list, unweighted: bool = True) -> None:
         """Updates the metrics."""
+        self.metrics_used = True
         for i in range(len(self.unweighted)):
             if i >= len(y) or y[i] is None:
                 continue

@@ -26,7 +26,8 @@ class Connected:
         Node(self, inbound_layers=nest.map_structure(lambda t: t._keras_history.layer, input_tensors),
              node_indices=nest.map_structure(lambda t: t._keras_history.node_index, input_tensors),
              tensor_indices=nest.map_structure(lambda t: t._keras_history.tensor_index, input_tensors),
-             input_tensors=input_tensors, output_tensors=output_tensors, arguments=arguments)
+             input_tensors=nest.map_structure(lambda t: t, input_tensors),       # the caller may change a list later
+             output_tensors=output_tensors, arguments=arguments)
         for i, tensor in enumerate(nest.flatten(output_tensors)):
             remember(tensor, KerasHistory(self, len(self._inbound_nodes) - 1, i))
 

@@ -85,7 +85,8 @@ class Sequential(Functional):
         if isinstance(origin, InputLayer):
             layer = origin
         if not isinstance(layer, Layer):
-            raise TypeError(f"The added layer must be an instance of class Layer. Found: {layer}")
+            raise TypeError(f"The added layer must be an instance of class Layer. Received: layer={layer} of "
+                            f"type {type(layer)}.")
         assert_no_legacy_layers([layer])
         if context.eager_outside_functions() and any(layer.name == other.name and layer is not other for other in self._layers):
             raise ValueError(f"The layers of a Sequential model need different names, and there is a layer \"{layer.name}\" "

@@ -122,15 +122,21 @@ def _advice(found: tuple, wanted: tuple) -> str:
     return ""
 
 
-def _lengths(arrays: list) -> set[int]:
+def _lengths(arrays: list) -> list[int]:
     shapes = [x.shape for x in arrays if x is not None and not (is_tensor(x) and not hasattr(x, "_value"))
               and hasattr(x, "shape") and len(x.shape)]
-    return {getattr(s[0], "value", s[0]) for s in shapes}
+    return [getattr(s[0], "value", s[0]) for s in shapes]
 
 
 def check_lengths(x: list, y: list, weights: list) -> None:
     """ValueError if arrays have different numbers of examples."""
-    n_x, n_y, n_w = _lengths(x), _lengths(y), _lengths(weights)
+    lengths = {"x": _lengths(x), "y": _lengths(y), "sample_weight": _lengths(weights)}
+    n_x, n_y, n_w = map(set, lengths.values())
+    if context.eager_outside_functions():
+        if len(n_x | n_y | n_w) > 1:
+            sizes = "".join(f"\n  {name} sizes: {', '.join(map(str, found))}" for name, found in lengths.items() if found)
+            raise ValueError(f"Data cardinality is ambiguous:{sizes}\nMake sure all arrays contain the same number of samples.")
+        return
     if len(n_x) > 1:
         raise ValueError("All input arrays (x) should have the same number of samples. Got array shapes: "
                          f"{[v.shape for v in x if v is not None]}")

@@ -226,15 +226,21 @@ class Model(Saved, Network):
     def metrics(self) -> list:
         """The metrics that compile was given and that layers added; in the v2 API those of the losses, too."""
         losses = self._loss_metrics() if context.process.eager else []
-        return unique([*losses, *self._compiled.metrics, *self._layer_metrics()])
+        return unique([*losses, *self._requested_metrics(), *self._layer_metrics()])
 
     def _all_metrics(self) -> list:
         """All reported metrics, in the order of `metrics_names`."""
-        return unique([*self._loss_metrics(), *self._compiled.metrics, *self._layer_metrics()])
+        return unique([*self._loss_metrics(), *self._requested_metrics(), *self._layer_metrics()])
 
     def _loss_metrics(self) -> list:
-        """The metrics of the losses; none in a model whose own step computes losses without those of `compile`."""
-        return [] if self._has_own_steps() and not self._compiled.loss_used else self._compiled.loss_metrics
+        """The metrics of the losses; none in a model whose own step computes losses without those of `compile`. In 2.x they
+        exist from the first batch on."""
+        return self._compiled.loss_metrics if self._compiled.loss_used or not context.eager_outside_functions() else []
+
+    def _requested_metrics(self) -> list:
+        """The metrics that `compile` was given, likewise."""
+        used = self._compiled.loss_used or self._compiled.metrics_used or not context.eager_outside_functions()
+        return self._compiled.metrics if used else []
 
     @property
     def metrics_names(self) -> list[str]:

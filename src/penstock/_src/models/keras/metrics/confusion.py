@@ -283,6 +283,10 @@ class _AtValue(_FourCounts):
         return count_matches(self._counts(), y_true, y_pred, self.thresholds, class_id=self.class_id,
                              sample_weight=sample_weight)
 
+    def _class_config(self) -> dict[str, Any]:
+        """The class, for the configuration; 1.x has no such argument."""
+        return {"class_id": self.class_id} if context.process.eager or self.class_id is not None else {}
+
     def _best(self, wanted: Any, constrained: Any) -> Any:
         """The largest of `wanted` where `constrained` is at least the value; 0 where it never is."""
         return tf.reduce_max(tf.where(constrained >= tf.cast(self.value, constrained.dtype), wanted, tf.zeros_like(wanted)))
@@ -328,7 +332,8 @@ class SensitivityAtSpecificity(_AtValue):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""
-        return {**super().get_config(), "num_thresholds": self.num_thresholds, "specificity": self.specificity}
+        return {**super().get_config(), "num_thresholds": self.num_thresholds, "specificity": self.specificity,
+                **self._class_config()}
 
 
 @public("SpecificityAtSensitivity")
@@ -360,7 +365,8 @@ class SpecificityAtSensitivity(_AtValue):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""
-        return {**super().get_config(), "num_thresholds": self.num_thresholds, "sensitivity": self.sensitivity}
+        return {**super().get_config(), "num_thresholds": self.num_thresholds, "sensitivity": self.sensitivity,
+                **self._class_config()}
 
 
 @export("keras.metrics.PrecisionAtRecall", v2=["metrics.PrecisionAtRecall"])
@@ -392,7 +398,8 @@ class PrecisionAtRecall(_AtValue):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""
-        return {**super().get_config(), "num_thresholds": self.num_thresholds, "recall": self.recall}
+        return {**super().get_config(), "num_thresholds": self.num_thresholds, "recall": self.recall,
+                **self._class_config()}
 
 
 @export("keras.metrics.RecallAtPrecision", v2=["metrics.RecallAtPrecision"])
@@ -424,4 +431,5 @@ class RecallAtPrecision(_AtValue):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""
-        return {**super().get_config(), "num_thresholds": self.num_thresholds, "precision": self.precision}
+        return {**super().get_config(), "num_thresholds": self.num_thresholds, "precision": self.precision,
+                **self._class_config()}

@@ -1,6 +1,7 @@
 """Metrics over whole confusion matrices: intersection over union, F-scores; and the coefficient of determination."""
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import penstock as tf
@@ -35,6 +36,11 @@ class _Matrix(Metric):
         counts = confusion_matrix(y_true, y_pred, self.num_classes, weights=sample_weight, dtype=self.dtype)
         return self.total_cm.assign_add(counts)
 
+    def _described(self) -> dict[str, Any]:
+        """The arguments that 2.x has added, for the configuration."""
+        taken = inspect.signature(type(self)).parameters if context.process.eager else ()
+        return {n: getattr(self, n) for n in ("ignore_class", "sparse_y_true", "sparse_y_pred", "axis") if n in taken}
+
     def _ious(self) -> tuple[Any, Any]:
         """Intersection over union of each class, and which classes occur."""
         both = tf.cast(tf.linalg.diag_part(self.total_cm), self.dtype)
@@ -68,8 +74,7 @@ class MeanIoU(_Matrix):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""
-        more = {} if self.ignore_class is None else {"ignore_class": self.ignore_class}
-        return {**super().get_config(), "num_classes": self.num_classes, **more}
+        return {**super().get_config(), "num_classes": self.num_classes, **self._described()}
 
 
 @export("keras.metrics.IoU", v2=["metrics.IoU"])
@@ -106,7 +111,8 @@ class IoU(_Matrix):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""
-        return {**super().get_config(), "num_classes": self.num_classes, "target_class_ids": self.target_class_ids}
+        return {**super().get_config(), "num_classes": self.num_classes, "target_class_ids": self.target_class_ids,
+                **self._described()}
 
 
 @export("keras.metrics.BinaryIoU", v2=["metrics.BinaryIoU"])

@@ -640,7 +640,8 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
 
     # -- checks -------------------------------------------------------------------------------------------------------
     def _valid_dtypes(self) -> set:
-        return {dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64}
+        return {dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64,
+                *((dtypes.complex64, dtypes.complex128) if context.process.eager else ())}       # not in 1.x
 
     def _assert_valid_dtypes(self, tensors: Iterable) -> None:
         for t in tensors:

@@ -239,7 +239,10 @@ def _of_config(found: dict[str, Any], custom_objects: Any) -> Any:
 def _of_functions(path: str, found: dict[str, Any]) -> Any:
     """A model that calls the functions of a SavedModel; the loaded object itself, if it is no model."""
     loaded = load_objects(path)
-    return revived.Revived(loaded, found.get("name")) if found.get("class_name") and callable(loaded) else loaded
+    if not found.get("class_name") or not callable(loaded):
+        return loaded
+    kind = type(found["class_name"].rpartition(">")[2], (revived.Revived,), {"__doc__": revived.Revived.__doc__})
+    return kind(loaded, found.get("name"))
 
 
 def _compiled(model: Any, found: dict[str, Any], custom_objects: Any) -> Any:
