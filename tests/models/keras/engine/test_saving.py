@@ -280,3 +280,45 @@ def test_a_model_of_several_tensors_is_saved_with_all(tmp_path, by_name):
     assert np.allclose(next(iter(served(**values).values())), expected, atol=1e-6)
     again = K.models.load_model(str(tmp_path / "m"))
     assert np.allclose(again(x, scale=scale) if by_name else again(x, scale), expected, atol=1e-6)
+
+
+def of_ragged():
+    x = tf.keras.Input([None], dtype=tf.int64, ragged=True)
+    return tf.keras.Model(x, tf.keras.layers.LSTM(3)(tf.keras.layers.Embedding(10, 4)(x)))
+
+
+def of_sparse():
+    x = tf.keras.Input([4], sparse=True)
+    return tf.keras.Model(x, tf.keras.layers.Dense(2)(x))
+
+
+class OfDict(tf.keras.Model):
+    """A subclassed model of a dictionary with a ragged and a sparse tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.dense = tf.keras.layers.Embedding(10, 2), tf.keras.layers.Dense(2)
+
+    def call(self, x):
+        return self.dense(x["s"]) + tf.reduce_sum(self.embedding(x["r"]), 1)
+
+
+RAGGED = tf.ragged.constant([[1, 2], [3]], dtype=tf.int64)
+SPARSE = tf.sparse.from_dense([[0., 1, 0, 2], [1, 0, 0, 0]])
+
+
+@pytest.mark.parametrize(("make", "given", "arguments"), [
+    (of_ragged, RAGGED, ["args_0", "args_0_1"]), (of_sparse, SPARSE, ["args_0", "args_0_1", "args_0_2"]),
+    (OfDict, {"r": RAGGED, "s": SPARSE}, ["args_0", "args_0_1", "args_0_2", "args_0_3", "args_0_4"])])
+def test_saved_models_of_ragged_and_sparse_inputs(make, given, arguments, tmp_path):
+    model = make()
+    want = model(given).numpy()
+    specs = tf.nest.map_structure(lambda x: type(tf.type_spec_from_value(x)), given)
+    assert tf.nest.map_structure(type, model.save_spec()[0][0]) == specs
+    assert all(s.shape[0] is None for s in tf.nest.flatten(model.save_spec()[0]))
+    model.save(str(tmp_path / "m"))
+    loaded = tf.saved_model.load(str(tmp_path / "m"))
+    np.testing.assert_allclose(loaded(given), want, 1e-6)
+    assert sorted(loaded.signatures["serving_default"].structured_input_signature[1]) == arguments
+    again = tf.keras.models.load_model(str(tmp_path / "m"))
+    np.testing.assert_allclose(again(given), want, 1e-6)

@@ -7,6 +7,7 @@ stand beside it, in `assets.extra/keras`. tf.keras of TensorFlow 2.4 to 2.15 has
 """
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Sequence
@@ -18,7 +19,8 @@ from penstock._src.base.api import LazyModule, export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.eager.function import ConcreteFunction, Function
 from penstock._src.graph import context, messages
-from penstock._src.graph.type_spec import TensorSpec
+from penstock._src.graph.composite_tensor import CompositeTensor
+from penstock._src.graph.type_spec import TensorSpec, TypeSpec, type_spec_from_value
 from penstock._src.io import paths
 from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
 from penstock._src.models.keras.utils.generic_utils import earlier_configs, get_registered_name, is_unknown
@@ -51,7 +53,7 @@ def input_specs(model: Any) -> Any:
     """The specs of a model's inputs, in their structure; None if still unknown."""
     if model._is_graph_network:
         def spec(t: Any) -> Any:
-            return TensorSpec(t.shape, t.dtype.base_dtype, name=t._keras_history.layer.name)
+            return _spec_of(t, t._keras_history.layer.name)
         return nest.map_structure(spec, model._nested_inputs)
     specs = model.save_spec()
     return None if specs is None else specs[0][0]
@@ -75,7 +77,7 @@ def functions(model: Any, cache: Any) -> dict[str, Any]:
     except (TypeError, ValueError) as e:
         logging.warning("Model %s is saved without its call for training: %s", model.name, e)
 
-    wrapped = Function(lambda inputs, *args, **kwargs: _by_name(model, inputs, *args, **kwargs), "_wrapped_model")
+    wrapped = Function(lambda *args, **kwargs: _by_name(model, *args, **kwargs), "_wrapped_model")
     serve = wrapped.get_concrete_function(_named(inputs), *args, **kwargs)
     return {**found, "__call__": call, "_default_save_signature": serve}
 
@@ -103,8 +105,8 @@ def _by_name(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> dict[str, An
 
 
 def _named(specs: Any) -> Any:
-    """Specs that all have names."""
-    flat = [TensorSpec(s.shape, s.dtype, name=s.name or f"input_{i + 1}") for i, s in enumerate(nest.flatten(specs))]
+    """Specs that all have names, those of tensors."""
+    flat = [_spec_of(s, getattr(s, "name", None) or f"input_{i + 1}") for i, s in enumerate(nest.flatten(specs))]
     return nest.pack_sequence_as(specs, flat)
 
 
@@ -306,6 +308,13 @@ def _is_spec(x: Any) -> bool:
     return hasattr(x, "shape") and hasattr(x, "dtype") and hasattr(x.shape, "rank")
 
 
+def _spec_of(x: Any, name: str | None = None) -> TypeSpec:
+    """The spec of a tensor under a name, of a ragged or sparse tensor, or of what a spec describes."""
+    if isinstance(x, (TypeSpec, CompositeTensor)) and not isinstance(x, TensorSpec):
+        return type_spec_from_value(x) if isinstance(x, CompositeTensor) else x
+    return TensorSpec(x.shape, x.dtype.base_dtype, name=name)
+
+
 def call_spec(inputs: Any) -> Any:
     """The specs of the inputs of a call, with their names; None if they are not tensors."""
     flat = nest.flatten(inputs)
@@ -316,14 +325,14 @@ def call_spec(inputs: Any) -> Any:
 
     def spec(x: Any) -> Any:
         name = next(names)
-        return x if isinstance(x, TensorSpec) and x.name else TensorSpec(x.shape, x.dtype.base_dtype, name=name)
+        return x if isinstance(x, TensorSpec) and x.name else _spec_of(x, name)
     return nest.map_structure(spec, inputs)
 
 
 def call_specs(inputs: Any, args: Any, kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:
     """The specs of all arguments of a call: None for what is no tensor, and without those given by keyword."""
     def spec(x: Any) -> Any:
-        return TensorSpec(x.shape, x.dtype.base_dtype) if _is_spec(x) else None
+        return _spec_of(x) if _is_spec(x) else None
     first = call_spec(inputs)
     by_name = {k: v for k, v in kwargs.items() if all(map(_is_spec, nest.flatten(v)))}
     return None if first is None else ([first, *nest.map_structure(spec, list(args))], nest.map_structure(spec, by_name))
@@ -334,5 +343,7 @@ def any_batch(specs: Any) -> Any:
     def spec(s: Any) -> Any:
         if s is None or not s.shape.rank:
             return s
-        return TensorSpec(TensorShape([None, *s.shape.as_list()[1:]]), s.dtype, name=s.name)
+        made = copy.copy(s)
+        made._shape = TensorShape([None, *s.shape.as_list()[1:]])
+        return made
     return nest.map_structure(spec, specs)
