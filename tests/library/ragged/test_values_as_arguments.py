@@ -196,3 +196,29 @@ def test_log_of_sums_of_exponentials(axis, dtype):
         tape.watch(x.flat_values)
         total = tf.reduce_sum(tf.reduce_logsumexp(x, 1))
     np.testing.assert_allclose(tape.gradient(total, x.flat_values), [1 / (1 + np.e), np.e / (1 + np.e), 1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("splits", [tf.int32, tf.int64])
+def test_elements_of_datasets_keep_the_type_of_their_splits(splits):
+    rows = tf.ragged.constant([[1], [2, 3], [4]], row_splits_dtype=splits)
+    dataset = tf.data.Dataset.from_tensors(rows).repeat(3)
+    seen = []
+
+    @tf.function
+    def firsts():
+        total = 0
+        for element in dataset:
+            seen.append((element.row_splits.dtype, element.row_splits))
+            total += tf.reduce_sum(element[1])
+        return total, element.row_splits
+    total, last = firsts()
+    assert int(total) == 15 and {dtype for dtype, _ in seen} == {splits} and last.dtype == splits
+    assert next(iter(dataset.batch(2))).row_splits.dtype == splits
+
+
+def test_variants_of_other_types_are_not_read():
+    variant = tf.ragged.constant([[1], [2, 3]], row_splits_dtype=tf.int32)._to_variant()
+    for splits, values in ((tf.int64, tf.int32), (tf.int32, tf.string), (tf.int32, tf.int64)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="dtype: "):
+            tf.raw_ops.RaggedTensorFromVariant(encoded_ragged=variant, input_ragged_rank=-1, output_ragged_rank=1,
+                                               Tvalues=values, Tsplits=splits)

@@ -154,7 +154,8 @@ def to_variant(rt: RaggedTensor, batched_input: bool, name: Any) -> Any:
         return to_variant_op(list(rt.nested_row_splits), rt.flat_values, batched_input=batched_input)
 
 
-def from_variant(variant: Any, dtype: Any, output_ragged_rank: int, input_ragged_rank: int | None, name: Any) -> Any:
+def from_variant(variant: Any, dtype: Any, output_ragged_rank: int, input_ragged_rank: int | None, row_splits_dtype: Any,
+                 name: Any) -> Any:
     """The ragged tensor in a variant, or made of a vector of variants."""
     variant = convert(variant, name="variant", dtype=dtypes.variant)
     rank = variant.shape.ndims
@@ -164,5 +165,5 @@ def from_variant(variant: Any, dtype: Any, output_ragged_rank: int, input_ragged
                          f"{output_ragged_rank}")
     with tf.name_scope(name, "RaggedFromVariant", [variant]):
         splits, values = from_variant_op(variant, input_ragged_rank=-1 if input_ragged_rank is None else input_ragged_rank,
-                                         output_ragged_rank=output_ragged_rank, Tvalues=dtype, Tsplits=dtypes.int64)
+                                         output_ragged_rank=output_ragged_rank, Tvalues=dtype, Tsplits=row_splits_dtype)
         return RaggedTensor.from_nested_row_splits(values, splits, validate=False)

@@ -134,7 +134,8 @@ class RaggedTensorSpec(BatchableTypeSpec):
         return [value._to_variant(batched_input=True)]
 
     def _from_compatible_tensor_list(self, tensor_list: list) -> Any:
-        out = RaggedTensor._from_variant(tensor_list[0], self._dtype, self._ragged_rank)
+        out = RaggedTensor._from_variant(tensor_list[0], self._dtype, self._ragged_rank,
+                                         row_splits_dtype=self._row_splits_dtype)
         return self._shaped(out)
 
     def _batch(self, batch_size: Any) -> RaggedTensorSpec:

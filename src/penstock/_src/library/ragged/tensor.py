@@ -491,8 +491,8 @@ class RaggedTensor(CompositeTensor):
 
     @classmethod
     def _from_variant(cls, variant: Any, dtype: Any, output_ragged_rank: int, input_ragged_rank: int | None = None,
-                      name: str | None = None) -> Any:
-        return methods().from_variant(variant, dtype, output_ragged_rank, input_ragged_rank, name)
+                      row_splits_dtype: Any = dtypes.int64, name: str | None = None) -> Any:
+        return methods().from_variant(variant, dtype, output_ragged_rank, input_ragged_rank, row_splits_dtype, name)
 
     def _to_variant(self, batched_input: bool = False, name: str | None = None) -> Tensor:
         return methods().to_variant(self, batched_input, name)

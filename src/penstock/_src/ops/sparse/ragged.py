@@ -315,6 +315,10 @@ def _from_variant_kernel(encoded_ragged, *, input_ragged_rank, output_ragged_ran
     for e in items:
         if not isinstance(e, EncodedRagged):
             raise errors.invalid("encoded_ragged does not hold ragged tensors")
+        if any(splits.dtype != Tsplits.torch for splits in e.splits):
+            raise errors.invalid(f"Expected row_splits Tensor dtype: {Tsplits.name}, found: {e.splits[0].dtype}")
+        if (e.values.dtype if isinstance(e.values, torch.Tensor) else None) != Tvalues.torch:
+            raise errors.invalid(f"Expected values Tensor dtype: {Tvalues.name}, found: {e.values.dtype}")
     if encoded_ragged.ndim == 0:
         return list(items[0].splits), items[0].values
     inner = output_ragged_rank - encoded_ragged.ndim if input_ragged_rank == -1 else input_ragged_rank
