@@ -113,7 +113,7 @@ def test_functions_of_loops_share_no_names_with_each_other_and_the_graph():
     for f in functions:
         assert all(n.name.startswith(f"{loop.name}/") for n in f.node_def)
     branch = library[next(n for n in functions[1].node_def if "If" in n.op).attr["then_branch"].func.name]
-    assert all(n.name.startswith(f"{loop.name}/if/") for n in branch.node_def)
+    assert all(n.name.startswith(f"{loop.name}/cond/") for n in branch.node_def)
     assert first(tf.range(15)) == 3
 
 

@@ -140,3 +140,35 @@ def test_reading_continues_after_the_end(tmp_path):
         writer.add_session_log(v1.SessionLog(status=v1.SessionLog.START), 2)
         writer.flush()
         assert [e.step for e in events] == [2]
+
+
+def test_tags_of_summaries_in_loops_and_branches(tmp_path):
+    writer = tf.summary.create_file_writer(str(tmp_path))
+    dataset = tf.data.Dataset.range(2)
+
+    @tf.function
+    def steps(n):
+        with writer.as_default(step=1), tf.name_scope("outer"):
+            for i in tf.range(n):
+                tf.summary.scalar("in_range", 1.)
+                if i > 0:
+                    tf.summary.scalar("then", 1.)
+            for x in dataset:                            # a function of the dataset: outside of the scopes around
+                tf.summary.scalar("of_element", 1.)
+                if x > 0:
+                    tf.summary.scalar("of_some", 1.)
+            for x in dataset:
+                if x > 0:
+                    break
+                tf.summary.scalar("first", 1.)
+            while n > 1:
+                n -= 1
+                tf.summary.scalar("in_while", 1.)
+            for _ in iter(dataset):
+                tf.summary.scalar("of_iterator", 1.)
+    steps(tf.constant(2))
+    writer.close()
+    # recorded from TensorFlow
+    assert set(shown(tmp_path).Tags()["tensors"]) == {
+        "outer/while/in_range", "outer/while/cond/then", "of_element", "cond/of_some", "cond/cond_1/first",
+        "outer/while_1/in_while", "outer/while_2/cond/of_iterator"}

@@ -12,7 +12,7 @@ from penstock._src.data.datasets.arguments import INFINITE, UNKNOWN
 from penstock._src.data.datasets.dataset_spec import Classes, DatasetSpec, NestedVariant
 from penstock._src.data.datasets.functions import ElementFunction, call_op
 from penstock._src.data.datasets.iterators import OwnedIterator
-from penstock._src.data.datasets.loops import for_elements
+from penstock._src.data.datasets.loops import for_dataset
 from penstock._src.data.datasets.numpy_iterator import NumpyIterator
 from penstock._src.data.datasets.options import Options, merged
 from penstock._src.eager.function import function
@@ -106,7 +106,7 @@ class DatasetBase(Trackable):
 
     def _autograph_for(self, go_on: Any, body: Any, state: Any, options: dict[str, Any]) -> None:
         """How AutoGraph builds a loop over this dataset."""
-        for_elements(iter(self), go_on, body, state, options)
+        for_dataset(self, go_on, body, state, options)
 
     def as_numpy_iterator(self) -> Any:
         """An iterator over the elements as numpy arrays (eager execution)."""

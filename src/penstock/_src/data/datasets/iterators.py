@@ -8,7 +8,7 @@ from penstock._src.base import dtypes, errors, tf_logging
 from penstock._src.base.api import export
 from penstock._src.data.datasets import structure
 from penstock._src.data.datasets.factory import dataset_factory
-from penstock._src.data.datasets.loops import for_elements
+from penstock._src.data.datasets.loops import for_iterator
 from penstock._src.data.datasets.optional import from_next
 from penstock._src.data.datasets.positions import saveable
 from penstock._src.data.datasets.stats import with_statistics
@@ -168,7 +168,7 @@ class OwnedIterator(_Typed):
 
     def _autograph_for(self, go_on: Any, body: Any, state: Any, options: dict[str, Any]) -> None:
         """How AutoGraph builds a loop over the remaining elements."""
-        for_elements(self, go_on, body, state, options)
+        for_iterator(self, go_on, body, state, options)
 
     def get_next(self, name: str | None = None) -> Any:
         """The next element; OutOfRangeError at the end."""

@@ -77,7 +77,7 @@ def _graph(name: str, scope: str = "") -> FuncGraph:
 # -- branches ---------------------------------------------------------------------------------------------------------
 def if_stmt(test: Any, then: Callable[[], None], orelse: Callable[[], None], state: State) -> None:
     """Traces both blocks; each variable then has the value of the one that runs."""
-    with name_scope(None, "if", None) as scope:
+    with name_scope(None, "cond", None) as scope:
         start = state.read()
         graphs, results, joined = [], [], len(state.names)
         for label, block in (("true", then), ("false", orelse)):
@@ -195,7 +195,8 @@ def zeros_of(dtype: Any, dims: tuple | None) -> Tensor:
 
 
 # -- loops ------------------------------------------------------------------------------------------------------------
-def while_stmt(test: Callable[[], Any], body: Callable[[], None], state: State, options: dict[str, Any]) -> None:
+def while_stmt(test: Callable[[], Any], body: Callable[[], None], state: State, options: dict[str, Any],
+               name: str | None = None) -> None:
     """Traces test and body; the variables are carried from one iteration to the next."""
     start = state.read()
     first: Any = start
@@ -218,7 +219,7 @@ def while_stmt(test: Callable[[], Any], body: Callable[[], None], state: State, 
     loop = _frame_loop if _has_resource_arrays(start) else while_v2
     outputs = list(nest.flatten(loop(
         loop_test, loop_body, [*carried.tensors, *runs], carried.shapes + [()] * len(runs),
-        options.get("parallel_iterations") or 10, options.get("maximum_iterations"))))
+        options.get("parallel_iterations") or 10, options.get("maximum_iterations"), name)))
     state.write(carried.unpack(outputs))
     if runs:
         names = ", ".join(f"'{state.names[i]}'" for i in missing)
@@ -231,9 +232,10 @@ def _has_resource_arrays(values: tuple) -> bool:
         getattr(x, "_is_tensor_array", False) and x.handle is not None for x in nest.flatten(values))
 
 
-def _frame_loop(test: Callable, body: Callable, variables: list, shapes: list, parallel_iterations: int, limit: Any) -> Any:
+def _frame_loop(test: Callable, body: Callable, variables: list, shapes: list, parallel_iterations: int, limit: Any,
+                name: str | None) -> Any:
     return while_loop(test, body, variables, [TensorShape.of(s) for s in shapes], parallel_iterations,
-                      maximum_iterations=limit, return_same_structure=True)
+                      maximum_iterations=limit, name=name, return_same_structure=True)
 
 
 def _after_one(body: Callable[[], None], state: State, start: tuple) -> tuple:
