@@ -188,6 +188,21 @@ def test_the_log_has_tensorflows_format(graph, capfd):
     assert lines.count(f"b: (Neg): {NAME}CPU:0") == 1
 
 
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_placements_of_steps_with_any_feeds_are_logged(cpus, graph, capfd):
+    a = tf.placeholder(tf.float32, name="a")
+    b = tf.negative(a, name="b")
+    c = tf.multiply(b, tf.placeholder_with_default(2.0, [], name="factor"), name="c")
+    config = tf.ConfigProto(device_count={"CPU": cpus, "GPU": 0}, log_device_placement=True)
+    with tf.Session(config=config) as sess:
+        assert sess.run(c, {b: 3.0, "factor:0": 4.0}) == 12.0             # neither is computed
+        assert f"c: (Mul): {NAME}CPU:0" in capfd.readouterr().err
+        assert sess.run(c, {a: 1.0}) == -2.0
+        handle = sess.partial_run_setup([b, c], [a, "factor:0"])
+        assert sess.partial_run(handle, b, {a: 1.0}) == -1.0 and sess.partial_run(handle, c, {"factor:0": 3.0}) == -3.0
+    assert f"b: (Neg): {NAME}CPU:0" in capfd.readouterr().err
+
+
 def test_errors_of_placement_reach_the_caller_of_run(graph):
     with tf.device("/gpu:99"):
         a = tf.constant(1.0, name="far")
