@@ -142,3 +142,22 @@ def test_the_default_of_training_is_for_the_layers_inside_too(default):
     seen.clear()
     model(tf.ones([1, 3]), training=True)
     assert seen == [True, True]
+
+
+def test_name_scopes_of_layers_are_called():
+    seen = []
+
+    class Outer(tf.keras.layers.Layer):
+        def __init__(self):
+            super().__init__(name="outer")
+            self.inner = tf.keras.layers.Dense(1, name="inner")
+
+        def call(self, x):
+            seen.append((self.name_scope(), self.inner.name_scope()))
+            return self.inner(x)
+    model = tf.keras.Sequential([Outer()], name="model")
+    model(tf.ones([1, 2]))
+    tf.function(model.layers[0])(tf.ones([1, 2]))
+    alone = ("outer/outer/", "outer/inner/")
+    assert seen == [alone, ("model/outer/outer/", "model/outer/inner/"), alone]               # as in TensorFlow
+    assert model.name_scope() == "model/" and model.layers[0].inner.name_scope() == "inner/"

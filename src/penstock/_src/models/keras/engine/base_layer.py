@@ -22,7 +22,7 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import convert, is_tensor
 from penstock._src.graph.func_graph import FuncGraph
 from penstock._src.graph.node import Tensor
-from penstock._src.graph.scopes import init_scope, name_scope
+from penstock._src.graph.scopes import get_current_name_scope, init_scope, name_scope
 from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.graph.type_spec import TensorSpec
@@ -498,6 +498,17 @@ class Layer(Connected, Losing, Weighted):
 
     def _name_scope(self) -> str:
         return self._name
+
+    @property
+    def name_scope(self) -> Any:
+        """A function that returns the name scope of a call of the layer at this place; of other modules, it is a context."""
+        return self._scope_here
+
+    def _scope_here(self) -> str:
+        if not context.eager_outside_functions():
+            return self._name
+        outer = get_current_name_scope()
+        return f"{outer}/{self._name}/" if outer else f"{self._name}/"
 
     def _scope_of_call(self) -> str:
         """The name scope of a call. Keras' own graph is never run, and scopes there are not made unique: the weights of two
