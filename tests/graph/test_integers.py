@@ -165,3 +165,19 @@ def test_arrays_of_generators_and_weights():
     double = tf.keras.backend.function([x := tf.compat.v1.keras.Input((), dtype="int32")], [x * 2])
     with pytest.raises(ValueError, match="out-of-range integer"):
         double([wide])
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_integer_attributes_take_floats(graph):
+    def both(f):
+        return (tf.function(f) if graph else f)().numpy()
+    assert both(lambda: tf.raw_ops.Pack(values=[[1, 2], [3, 4]], axis=1.9)).tolist() == [[1, 3], [2, 4]]
+    assert both(lambda: tf.squeeze([[1]], np.float32(0))).shape == (1,)
+    assert both(lambda: tf.nn.max_pool2d(tf.ones([1, 4, 4, 1]), 2.0, [2.0, 2], "SAME")).shape == (1, 2, 2, 1)
+    tf.random.set_seed(1.0)
+    drawn = both(lambda: tf.random.uniform([2], seed=3.7))
+    tf.random.set_seed(1)
+    assert drawn.tolist() == both(lambda: tf.random.uniform([2], seed=3)).tolist()
+    for wrong in ("0", float("nan"), float("inf")):
+        with pytest.raises((TypeError, ValueError), match="axis"):
+            both(lambda wrong=wrong: tf.raw_ops.Pack(values=[1, 2], axis=wrong))

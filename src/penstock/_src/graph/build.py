@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -494,7 +495,8 @@ def _number(attr: Attr, kind: str, value: Any) -> Any:
     if isinstance(value, _NUMBERS[kind]) and not (kind != "bool" and isinstance(value, (bool, np.bool_))):
         value = {"int": int, "float": float, "bool": bool}[kind](value)
     elif kind == "int" and hasattr(value, "__index__") and not isinstance(value, (bool, Tensor)) or \
-            kind == "int" and type(value).__name__ in ("Dimension", "EagerTensor"):
+            kind == "int" and type(value).__name__ in ("Dimension", "EagerTensor") or \
+            kind == "int" and isinstance(value, (float, np.floating)) and math.isfinite(value):         # a seed of 1.0
         value = int(value)
     elif kind != "bool" and isinstance(value, (bool, np.bool_)):
         value = int(value) if kind == "int" else float(value)
