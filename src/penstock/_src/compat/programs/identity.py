@@ -1,4 +1,4 @@
-"""Identification as TensorFlow: the version of the distribution, and the modules of classes.
+"""Identification as TensorFlow: its version, and the modules of classes.
 
 Libraries call `importlib.metadata.version("tensorflow")` to find out whether TensorFlow is installed, and inspect
 `type(x).__module__` to recognize a tensor or a dataset of TensorFlow without importing it.
@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import pathlib
+import re
 from collections.abc import Iterable
 from email.message import Message
 from typing import Any
@@ -31,6 +32,36 @@ KERASES = {                     # value of the switch, API: what an installed Ke
     ("2", "v2"): "tf_keras.api._v2.keras",
     ("2", "v1"): "tf_keras.api._v1.keras",
 }
+
+
+class Version(str):
+    """A version that is ordered by its numbers. Programs compare it with strings (`tf.__version__ >= "2.4"`), of whose
+    characters 2.21 has the smaller ones."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: str) -> bool:
+        mine, theirs = _numbers(self), _numbers(other)
+        return mine < theirs if theirs else str.__lt__(self, other)
+
+    def __le__(self, other: str) -> bool:
+        mine, theirs = _numbers(self), _numbers(other)
+        return mine <= theirs if theirs else str.__le__(self, other)
+
+    def __gt__(self, other: str) -> bool:
+        return not self <= other
+
+    def __ge__(self, other: str) -> bool:
+        return not self < other
+
+
+def _numbers(version: Any) -> list[int]:
+    """The numbers that a version begins with; 2.0 is 2."""
+    found = re.match(r"\d+(\.\d+)*", version) if isinstance(version, str) else None
+    numbers = [int(n) for n in found.group().split(".")] if found else []
+    while len(numbers) > 1 and not numbers[-1]:
+        numbers.pop()
+    return numbers
 
 
 class _Distribution(importlib.metadata.Distribution):

@@ -23,7 +23,8 @@ from penstock._src.compat.programs.missing import NOTHING
 from penstock._src.compat.programs.symbols import ROOTS
 
 ADDONS = "tensorflow_recommenders_addons"
-VERSIONS = {"v1": "1.15.5", "v2": "2.21.0"}       # of the API that a program sees; penstock's own is penstock.__version__
+# of the API that a program sees; penstock's own is penstock.__version__
+VERSIONS = {"v1": identity.Version("1.15.5"), "v2": identity.Version("2.21.0")}
 DUNDERS = {"__version__", "__git_version__", "__compiler_version__", "__internal__", "__operators__"}    # names of the API
 OWN = {"python", "core", "examples", "tools"}           # folders of TensorFlow that are no part of its public API
 
@@ -55,7 +56,7 @@ class PublicModule(types.ModuleType):
             finder = installed()                        # tf.compat.v1 of a program for 2.x is a part of 2.x
             return VERSIONS[self._api if finder is None else finder.api]
         if full == "keras.__version__":
-            return KERAS_VERSIONS[self._api]
+            return identity.Version(KERAS_VERSIONS[self._api])
         if full == "enable_v2_behavior" and self.__name__.endswith("compat.v2"):
             return public("v1", full)
         if full in ("compat.v1", "compat.v2"):
