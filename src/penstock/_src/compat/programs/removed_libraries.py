@@ -38,6 +38,43 @@ def _scipy_ndimage(module: types.ModuleType) -> None:
     supply(module, {"imread": pictures.imread}, "scipy.ndimage")
 
 
+# Modules of scipy whose functions have other names now.
+RENAMED = {"signal": {name: f"signal.windows.{name}" for name in (
+               "barthann", "bartlett", "blackman", "blackmanharris", "bohman", "boxcar", "chebwin", "cosine", "exponential",
+               "flattop", "gaussian", "general_gaussian", "hamming", "hann", "kaiser", "nuttall", "parzen", "triang", "tukey")},
+           "integrate": {"simps": "integrate.simpson", "trapz": "integrate.trapezoid",
+                         "cumtrapz": "integrate.cumulative_trapezoid"},
+           "linalg": {"pinv2": "linalg.pinv"}}
+
+
+def _scipy(module: types.ModuleType) -> None:
+    numpy, own = importlib.import_module("numpy"), {*dir(module), *module.__all__}
+    supply(module, {name: getattr(numpy, name) for name in numpy.__all__ if name not in own}, "scipy")
+
+
+def _scipy_part(part: str) -> Any:
+    """Supplies what a part of scipy has under other names."""
+    def supplied(module: types.ModuleType) -> None:
+        values = {}
+        for old, new in RENAMED[part].items():
+            folder, _, name = f"scipy.{new}".rpartition(".")
+            values[old] = getattr(importlib.import_module(folder) if folder != module.__name__ else module, name)
+        supply(module, values, module.__name__)
+    return supplied
+
+
+def _scipy_sparse(module: types.ModuleType) -> None:
+    for name, new, function in (("A", "toarray()", lambda self: self.toarray()), ("H", "conj().T", lambda self: self.conj().T)):
+        for cls in (module.spmatrix, module.sparray):
+            if not hasattr(cls, name):
+                setattr(cls, name, property(_method(name, new, function, "scipy.sparse")))
+
+
+def _folder(module: types.ModuleType) -> None:
+    """What is one module now had modules below it."""
+    module.__dict__.setdefault("__path__", [])
+
+
 def _append(self: Any, other: Any, ignore_index: bool = False, verify_integrity: bool = False, sort: bool = False) -> Any:
     """DataFrame.append and Series.append: a new object with the rows of both."""
     pandas = importlib.import_module("pandas")
@@ -70,9 +107,9 @@ class _Rows:
         self._by(key)[key] = value
 
 
-def _method(name: str, new: str, function: Any) -> Any:
+def _method(name: str, new: str, function: Any, library: str = "pandas") -> Any:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        say(f"pandas {name}", new)
+        say(f"{library} {name}", new)
         return function(self, *args, **kwargs)
     return call
 
@@ -93,10 +130,13 @@ def _pandas(module: types.ModuleType) -> None:
             cls.ix = property(_method(f"{cls.__name__}.ix", "loc and iloc", _Rows))
 
 
-LIBRARIES = {"PIL.Image": _pillow, "scipy.misc": _scipy_misc, "scipy.ndimage": _scipy_ndimage, "pandas": _pandas}
+LIBRARIES = {"PIL.Image": _pillow, "scipy.misc": _scipy_misc, "scipy.ndimage": _scipy_ndimage, "pandas": _pandas,
+             "scipy": _scipy, "scipy.sparse": _scipy_sparse, "scipy.sparse.linalg.eigen": _folder,
+             **{f"scipy.{part}": _scipy_part(part) for part in RENAMED}}
 MOVED = {"sklearn.cross_validation": "sklearn.model_selection", "sklearn.grid_search": "sklearn.model_selection",
-         "sklearn.externals.joblib": "joblib", "scipy.misc.pilutil": "scipy.misc", "pandas.util.testing": "pandas.testing"}
-EMPTY = ("scipy.misc", "sklearn.externals")         # folders of names that may be gone as a whole
+         "sklearn.externals.joblib": "joblib", "scipy.misc.pilutil": "scipy.misc", "pandas.util.testing": "pandas.testing",
+         **{f"scipy.sparse.linalg.{old}": "scipy.sparse.linalg" for old in ("eigen", "eigen.arpack")}}
+EMPTY = ("scipy.misc", "sklearn.externals", "scipy.sparse.linalg.eigen")         # folders of names that may be gone as a whole
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
