@@ -174,6 +174,38 @@ def test_names_that_scipy_has_removed(tmp_path):
     assert done.stderr.count("scipy.misc.imsave was removed since") == 1, done.stderr
 
 
+def test_matrices_and_functions_of_scipy_under_earlier_names(tmp_path):
+    pytest.importorskip("scipy")
+    done = penstock("run", program(tmp_path, """
+        import numpy as np
+        import scipy
+        import scipy.integrate
+        import scipy.linalg
+        import scipy.sparse as sp
+        import tensorflow as tf
+        from scipy.signal import gaussian
+        from scipy.sparse.linalg.eigen.arpack import eigsh
+        rows = sp.csr_matrix([[2., 1.], [1., 2.]])
+        print(rows.A.tolist(), (rows * 1j).tocoo().H.A[0, 1], eigsh(sp.eye(4).tocsr() * 3., 1)[0].round(3))
+        print(scipy.interp(0.5, [0, 1], [0, 2]), scipy.random is np.random, gaussian(3, 1.)[1], scipy.integrate.simps([1., 1.]),
+              scipy.linalg.pinv2(np.eye(2) * 2)[0, 0], hasattr(scipy, "nothing"), scipy.sparse is sp)
+        """), cwd=tmp_path)
+    assert done.stdout.splitlines() == ["[[2.0, 1.0], [1.0, 2.0]] -1j [3.]", "1.0 True 1.0 1.0 0.5 False True"], done.stderr
+    assert done.stderr.count("scipy.sparse A was removed since") == 1, done.stderr
+
+
+@pytest.mark.parametrize("api", ["v1", "v2"])
+def test_versions_are_compared_by_their_numbers(tmp_path, api):
+    done = penstock("run", "--api", api, program(tmp_path, """
+        import importlib.metadata
+        import tensorflow as tf
+        v = tf.__version__
+        print(v >= "1.4", "1.4" <= v, v < "1.9", v > "1.10.0-rc1", v <= v + ".0", v < "2.4", v < "dev", min("3", v) == v)
+        print(isinstance(v, str), {v: 1}[str(v)], tf.keras.__version__ > "2.2.3", importlib.metadata.version("tensorflow") == v)
+        """), cwd=tmp_path)
+    assert done.stdout.splitlines() == [f"True True False True True {api == 'v1'} True True", "True 1 True True"], done.stderr
+
+
 def test_names_that_pandas_and_scikit_learn_have_removed(tmp_path):
     pytest.importorskip("pandas")
     pytest.importorskip("sklearn")
@@ -461,3 +493,14 @@ def test_names_that_installed_libraries_look_for_are_not_reported(tmp_path):
         """), cwd=tmp_path)
     assert done.stdout.splitlines() == ["[(1, 2)] [1]"], done.stderr
     assert "imap was removed since" in done.stderr and "izip" not in done.stderr
+
+
+def test_lines_of_notebooks_that_begin_with_an_operator(tmp_path):
+    cell = ['print("%d %s"\n', "      % (1,\n", "         'a'))\n", "%matplotlib inline\n", "x = 7 \\\n", "  % 4\n",
+            'text = """\n', "%not a command\n", '!nor this"""\n', "!command (\n", "print(x, text.split())\n"]
+    cell += ["import tensorflow as tf\n", "import os\n", "os.environ['PATH'] = ''\n",
+             "tf.keras.utils.plot_model(tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=[1])]))\n", "print('end')"]
+    (tmp_path / "n.ipynb").write_text(json.dumps({"cells": [{"cell_type": "code", "source": cell}], "nbformat": 4}))
+    done = penstock("run", str(tmp_path / "n.ipynb"))
+    assert "Install Graphviz" in done.stdout.splitlines()[-2] and done.stdout.endswith("\nend\n")
+    assert done.stdout.startswith("1 a\n3 ['%not', 'a', 'command', '!nor', 'this']\n"), done.stderr

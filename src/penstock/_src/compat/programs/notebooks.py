@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import io
 import json
 import linecache
 import pathlib
 import re
+import tokenize
 from typing import Any
 
 from penstock._src.compat.programs import python2
@@ -40,7 +42,7 @@ def plain(source: str) -> str:
     lines: list[str] = []
     goes_on = False                                     # the line before was a command that ends with a backslash
     for line in source.split("\n"):
-        command = goes_on or _SHELL.match(line) or _ASSIGNED.match(line)
+        command = goes_on or (_SHELL.match(line) or _ASSIGNED.match(line)) and not _is_open(lines)
         continued, goes_on = goes_on, bool(command) and line.rstrip().endswith("\\")
         if command:
             line = "" if continued else re.match(r"\s*", line)[0] + "pass"      # type: ignore[index]
@@ -48,6 +50,18 @@ def plain(source: str) -> str:
             line = re.match(r"\s*", line)[0] + "pass"                  # type: ignore[index]
         lines.append(line)
     return "\n".join(lines)
+
+
+def _is_open(lines: list[str]) -> bool:
+    """Whether these lines end inside of brackets or a text, or with a backslash: a `%` that follows is an operator."""
+    try:
+        for _ in tokenize.generate_tokens(io.StringIO("".join(f"{line}\n" for line in lines)).readline):
+            pass
+    except tokenize.TokenError as e:
+        return "multi-line" in str(e) or "unterminated triple-quoted" in str(e)
+    except SyntaxError:
+        pass
+    return False
 
 
 class Cells:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from typing import Any
 
 from penstock._src.base.api import export
@@ -34,7 +35,7 @@ class Dot:
     __str__ = to_string
 
     def write(self, path: Any, format: str | None = None) -> None:
-        """Writes the drawing; ImportError if it is an image and Graphviz is not installed."""
+        """Writes the drawing. ImportError if it is an image and Graphviz is not installed; a notebook prints that."""
         kind = format or os.path.splitext(path)[1][1:] or "png"
         if kind in ("dot", "gv"):
             with open(path, "w") as f:
@@ -42,8 +43,12 @@ class Dot:
             return
         program = shutil.which("dot")
         if program is None:
-            raise ImportError(f"Drawing a picture needs Graphviz' program `dot`, which is not installed. Install Graphviz, or "
-                              f"write the text: plot_model(model, to_file='{os.path.splitext(path)[0]}.dot')")
+            text = (f"Drawing a picture needs Graphviz' program `dot`, which is not installed. Install Graphviz, or write the "
+                    f"text: plot_model(model, to_file='{os.path.splitext(path)[0]}.dot')")
+            if not hasattr(sys.modules["__main__"], "get_ipython"):
+                raise ImportError(text)
+            print(text)
+            return
         subprocess.run([program, f"-T{kind}", "-o", os.fspath(path)], input=self.to_string().encode(), check=True, timeout=60)
 
 
