@@ -360,11 +360,13 @@ def test_app_run_with_flags(tmp_path):
         flags = tf.app.flags
         flags.DEFINE_integer("steps", 1, "How many.")
         FLAGS = flags.FLAGS
+        FLAGS._parse_flags()
+        print([(name, flag.value) for name, flag in FLAGS.__flags.items() if name == "steps"])
         def main(argv):
             print(FLAGS.steps, argv[1:])
         if __name__ == "__main__":
             tf.app.run()
-        """, "--steps=5", "rest") == "5 ['rest']\n"
+        """, "--steps=5", "rest") == "[('steps', 5)]\n5 ['rest']\n"
 
 
 def test_install_in_a_process(tmp_path):

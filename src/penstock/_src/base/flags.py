@@ -35,13 +35,17 @@ class _Flags:
 
     def __getattr__(self, name: str) -> Any:
         values = self._values
-        if hasattr(type(values), name):
+        if hasattr(type(values), name) or name in vars(values):         # `FLAGS.__flags` is the dictionary of all flags
             return getattr(values, name)
         if name.startswith("__"):                # Python requests such names while it inspects an object
             raise AttributeError(name)
         if not values.is_parsed():
             values(sys.argv)
         return getattr(values, name)
+
+    def _parse_flags(self, args: list[str] | None = None) -> None:
+        """Reads the command line again, in programs from before TensorFlow 1.5."""
+        self._values(sys.argv if args is None else [sys.argv[0], *args])
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._values, name, value)
