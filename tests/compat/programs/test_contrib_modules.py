@@ -85,3 +85,11 @@ def test_module_that_cannot_be_called():
     from tensorflow.contrib.rnn.python.ops import rnn
     with pytest.raises(NotImplementedError, match="rnn"):
         rnn()
+
+
+def test_the_folder_of_keras_in_contrib():
+    from tensorflow.contrib.keras.api.keras import models
+    from tensorflow.contrib.keras.api.keras.layers import Dense
+
+    import penstock.compat.v1 as tf
+    assert models.Sequential is tf.keras.models.Sequential and Dense is tf.keras.layers.Dense

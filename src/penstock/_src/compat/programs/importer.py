@@ -131,6 +131,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return PublicModule(fullname, self.api, "")
         if rest.startswith(("_api.v1", "_api.v2")):           # as tracebacks of TensorFlow name its modules
             return self._public(fullname, rest[5:7], rest[8:])
+        if f"{rest}.".startswith("contrib.keras.api."):       # the folder in which tf.contrib.keras had its modules
+            rest = "contrib" + rest.removeprefix("contrib.keras.api")
         version = None
         while rest.startswith(("compat.v1", "compat.v2")) and rest[9:10] in ("", "."):      # perhaps one in the other
             version, rest = rest[7:9], rest[10:]
