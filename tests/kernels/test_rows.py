@@ -179,3 +179,52 @@ def test_extremes(name, dtype):
     np.testing.assert_array_equal(outcome(call), without(call))
     call = lambda: getattr(tf.math, f"unsorted_segment_{name}")(data, ids, 2)          # noqa: E731
     assert outcome(call) == without(call)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_positions_in_a_box_and_their_coordinates(dtype):
+    r = np.random.RandomState(0)
+    for dims in ((7,), (3, 5), (2, 1, 4, 3)):
+        indices = torch.from_numpy(np.stack([r.randint(0, d, 20) for d in dims], 1)).to(dtype)
+        expected = np.ravel_multi_index(indices.numpy().T, dims)
+        found, growing = rows.positions(indices, dims)
+        assert found.tolist() == expected.tolist() and growing is bool((np.diff(expected) > 0).all())
+        assert rows.apart(found, dims).tolist() == indices.tolist()
+        ordered = rows.apart(torch.arange(int(np.prod(dims))), dims)
+        assert rows.positions(ordered, dims)[1] is True
+        for wrong in (-1, dims[-1]):
+            outside = indices.clone()
+            outside[11, -1] = wrong
+            assert rows.positions(outside, dims) is None
+    assert rows.positions(torch.zeros(0, 2, dtype=dtype), (2, 3))[0].tolist() == []
+    assert rows.positions(torch.zeros(2, 3, dtype=dtype), (2, 3)) is None
+    assert rows.positions(torch.zeros(1, 17, dtype=dtype), (1,) * 17) is None
+
+
+def test_rows_in_the_order_of_their_labels():
+    labels = torch.from_numpy(np.random.RandomState(0).randint(0, 5, 40)).int()
+    order, sizes = rows.labelled(labels, 6)
+    assert order.tolist() == np.argsort(labels.numpy(), kind="stable").tolist()
+    assert sizes == np.bincount(labels.numpy(), minlength=6).tolist()
+    assert rows.labelled(labels, 4) is None and rows.labelled(labels - 1, 6) is None
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64, np.bool_, object])
+def test_partitions_and_stitches_are_those_without(kind):
+    r = np.random.RandomState(1)
+    data = r.randint(0, 9, (12, 2)).astype(kind)
+    if kind is object:
+        data = np.array([b"%d" % i for i in range(24)], object).reshape(12, 2)
+    labels, places = r.randint(0, 3, 12), [r.randint(0, 15, 5), r.randint(0, 15, (1, 7))]
+    parts = [data[:5], data[5:].reshape(1, 7, 2)]
+    for call in (lambda: tf.dynamic_partition(data, labels, 3), lambda: tf.dynamic_stitch(places, parts),
+                 lambda: tf.dynamic_partition(data, labels, 2), lambda: tf.dynamic_stitch([[-1]], data[:1]),
+                 lambda: tf.dynamic_stitch([np.zeros(0, np.int32)], [data[:0]])):
+        assert outcome(call) == without(call)
+    expected = {}
+    for at, row in zip(np.concatenate([p.ravel() for p in places]), data, strict=True):
+        expected[at] = row.tolist()
+    found = tf.dynamic_stitch(places, parts).numpy()
+    assert len(found) == max(expected) + 1
+    assert all(row.tolist() == expected.get(i, np.zeros(2, kind).tolist() if kind is not object else [b"", b""])
+               for i, row in enumerate(found))

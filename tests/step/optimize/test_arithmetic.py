@@ -25,6 +25,25 @@ def test_what_changes_nothing_goes(build):
     same([tf.exp(build(x))], {x: np.arange(6.).reshape(2, 3)})
 
 
+@pytest.mark.parametrize("shape, changes", [([-1, 3], False), ([-1, 3, 1], True), ([-1], True), ([3, -1], True),
+                                            ([2, 3], True)])
+def test_a_reshape_that_keeps_what_is_not_known(shape, changes):
+    x = tf.placeholder(tf.float32, [None, 3])
+    y = tf.exp(tf.reshape(x, shape))
+    assert ("Reshape" in types(y, [x])) is changes
+    same([y], {x: np.arange(6.).reshape(2, 3)})
+
+
+def test_errors_of_reshapes_to_sizes_that_do_not_fit():
+    x = tf.placeholder(tf.float32, [None])
+    with tf.Session() as sess:
+        for shape, found in (([-1, 3], "requires a multiple of 3"), ([2, 2], "is a tensor with 5 values")):
+            y = tf.reshape(x, shape)
+            assert sess.run(y, {x: np.zeros(12 if -1 in shape else 4)}).size
+            with pytest.raises(tf.errors.InvalidArgumentError, match=found):
+                sess.run(y, {x: np.zeros(5)})
+
+
 def test_a_product_with_ones_of_a_known_shape_goes():
     x = tf.placeholder(tf.float32, [3, 2])
     y = tf.broadcast_to(1., [3, 2]) * x

@@ -1,5 +1,6 @@
 /* Rows of different lengths, given by their splits or by the row of each value: their places in a box, those that are chosen, the
-   coordinates of their values, sums by row, counts, rows that are empty, and distinct numbers.
+   coordinates of their values, sums by row, counts, rows that are empty, distinct numbers, positions of coordinates in a box, and
+   the order of rows by label.
 
    This is an accelerator of `kernels/rows.py`; where it is not compiled, torch does the same. Every function reads contiguous
    arrays at addresses, checks what it is given before it writes, and reports what is not right by a result, so that the slower
@@ -361,6 +362,90 @@ static PyObject *distinct(PyObject *self, PyObject *const *args, Py_ssize_t give
     return PyLong_FromLongLong(kinds);
 }
 
+#define DEEPEST 16
+
+/* positions(indices, wide, count, to, size...): the position of each row of coordinates in a box of these sizes. Returns whether
+   positions grow strictly; None if a row is outside. */
+static PyObject *positions(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t a[4 + DEEPEST];
+    const int depth = (int)given - 4;
+    if (given < 4 || depth > DEEPEST) {
+        PyErr_SetString(PyExc_TypeError, "takes 4 integers, and sizes");
+        return NULL;
+    }
+    if (!numbers(args, given, (int)given, a))
+        return NULL;
+    const Ints indices = {pointer(a[0]), a[1] != 0};
+    int64_t *to = pointer(a[3]);
+    int sorted = 1;
+    for (int64_t i = 0; i < a[2]; i++) {
+        int64_t position = 0;
+        for (int d = 0; d < depth; d++) {
+            const int64_t at = get(indices, i * depth + d);
+            if (at < 0 || at >= a[4 + d])
+                Py_RETURN_NONE;
+            position = position * a[4 + d] + at;
+        }
+        to[i] = position;
+        sorted &= i == 0 || to[i - 1] < position;
+    }
+    return PyBool_FromLong(sorted);
+}
+
+/* apart(positions, count, to, size...): the rows of coordinates of positions in a box of these sizes, of which none is 0. */
+static PyObject *apart(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t a[3 + DEEPEST];
+    const int depth = (int)given - 3;
+    if (given < 3 || depth > DEEPEST) {
+        PyErr_SetString(PyExc_TypeError, "takes 3 integers, and sizes");
+        return NULL;
+    }
+    if (!numbers(args, given, (int)given, a))
+        return NULL;
+    const int64_t *from = pointer(a[0]);
+    int64_t *to = pointer(a[2]);
+    for (int64_t i = 0; i < a[1]; i++) {
+        int64_t position = from[i];
+        for (int d = depth - 1; d >= 0; d--) {
+            to[i * depth + d] = position % a[3 + d];
+            position /= a[3 + d];
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+/* labelled(labels, wide, count, kinds, order, sizes): the rows with label 0, then those with label 1 …, in their order, and how many
+   each label has. Returns whether all labels are below `kinds`. */
+static PyObject *labelled(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t a[6], from = 0;
+    if (!numbers(args, given, 6, a))
+        return NULL;
+    const Ints labels = {pointer(a[0]), a[1] != 0};
+    const int64_t count = a[2], kinds = a[3];
+    int64_t *order = pointer(a[4]), *sizes = pointer(a[5]);
+    memset(sizes, 0, kinds * sizeof *sizes);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t label = get(labels, i);
+        if (label < 0 || label >= kinds)
+            Py_RETURN_FALSE;
+        sizes[label]++;
+    }
+    int64_t *next = malloc((kinds + 1) * sizeof *next);
+    if (!next)
+        return PyErr_NoMemory();
+    for (int64_t k = 0; k < kinds; k++) {
+        next[k] = from;
+        from += sizes[k];
+    }
+    for (int64_t i = 0; i < count; i++)
+        order[next[get(labels, i)]++] = i;
+    free(next);
+    Py_RETURN_TRUE;
+}
+
 #define METHOD(name, text) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, text}
 static PyMethodDef methods[] = {
     METHOD(extent, "The number of values and of columns."), METHOD(place, "Places of values in a box."),
@@ -368,10 +453,17 @@ static PyMethodDef methods[] = {
     METHOD(members, "The positions of the values of chosen rows."), METHOD(coordinates, "Rows and columns of values."),
     METHOD(add, "Adds rows by id."), METHOD(largest, "The largest of rows by id."),
     METHOD(smallest, "The smallest of rows by id."), METHOD(count, "Counts numbers."),
-    METHOD(rising, "Whether ids are sorted."), METHOD(filled, "Fills empty rows."), METHOD(distinct, "Distinct numbers."), {NULL, NULL, 0, NULL}};
+    METHOD(rising, "Whether ids are sorted."), METHOD(filled, "Fills empty rows."), METHOD(distinct, "Distinct numbers."),
+    METHOD(positions, "Positions of coordinates in a box."), METHOD(apart, "Coordinates of positions in a box."),
+    METHOD(labelled, "Rows in the order of their labels."), {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_rows", "Rows of different lengths.", -1, methods};
 
 PyMODINIT_FUNC PyInit__rows(void)
 {
-    return PyModule_Create(&module);
+    PyObject *made = PyModule_Create(&module);
+    if (made && PyModule_AddIntConstant(made, "LAYOUT", 1) < 0) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    return made;
 }

@@ -1,4 +1,5 @@
-"""Rows of different lengths on the host: places of ragged values in a box, chosen rows, coordinates, sums by row, empty rows.
+"""Rows of different lengths on the host: places of ragged values in a box, chosen rows, coordinates, sums by row, empty rows,
+positions of coordinates, rows in the order of labels.
 
 The kernels are in `_rows.c`. Every function returns None where they are not compiled, where a tensor has no memory (in traces),
 or where an argument is wrong; the caller then does the same with torch, and raises the error.
@@ -21,6 +22,7 @@ _SUMS = {torch.float32: ord("f"), torch.float64: ord("d"), torch.int32: ord("i")
 _LONGEST_SUM = 1 << 18                   # elements of a sum in one thread
 _MOST_DISTINCT = 1 << 14                 # numbers, for which a table stays in the cache
 _MOST_VALUES = 1 << 26                   # that splits promise; torch reports what memory cannot hold
+_DEEPEST = 16                            # axes of a box
 Partition = tuple[bool, torch.Tensor]    # whether a tensor has the row of each value, or the splits of the rows
 
 
@@ -163,3 +165,34 @@ def distinct(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
     firsts, index = torch.empty_like(values, dtype=torch.int64), torch.empty_like(values, dtype=torch.int64)
     kinds = kernels.distinct(values.data_ptr(), _WIDE[values.dtype], values.numel(), firsts.data_ptr(), index.data_ptr())
     return firsts[:kinds], index
+
+
+def positions(indices: torch.Tensor, dims: Sequence[int]) -> tuple[torch.Tensor, bool] | None:
+    """The position of each row of coordinates in a box of these sizes, and whether positions grow; None if one is outside."""
+    kernels = _kernels()
+    if kernels is None or not _integers(indices) or not 0 < len(dims) <= _DEEPEST or indices.dim() != 2 or \
+            indices.shape[1] != len(dims):
+        return None
+    to = torch.empty(indices.shape[0], dtype=torch.int64)
+    growing = kernels.positions(indices.data_ptr(), _WIDE[indices.dtype], to.numel(), to.data_ptr(), *dims)
+    return None if growing is None else (to, growing)
+
+
+def apart(places: torch.Tensor, dims: Sequence[int]) -> torch.Tensor | None:
+    """The coordinates of positions in a box of these sizes, none of them 0: the inverse of `positions`."""
+    kernels = _kernels()
+    if kernels is None or not _plain(places) or places.dtype is not torch.int64 or not 0 < len(dims) <= _DEEPEST:
+        return None
+    to = torch.empty(places.numel(), len(dims), dtype=torch.int64)
+    kernels.apart(places.data_ptr(), places.numel(), to.data_ptr(), *dims)
+    return to
+
+
+def labelled(labels: torch.Tensor, kinds: int) -> tuple[torch.Tensor, list[int]] | None:
+    """The numbers of the rows with label 0, then of those with label 1 and so on, and how many each of the labels has."""
+    kernels = _kernels()
+    if kernels is None or not _integers(labels) or kinds > _MOST_VALUES:
+        return None
+    order, sizes = torch.empty(labels.numel(), dtype=torch.int64), torch.empty(kinds, dtype=torch.int64)
+    fits = kernels.labelled(labels.data_ptr(), _WIDE[labels.dtype], labels.numel(), kinds, order.data_ptr(), sizes.data_ptr())
+    return (order, sizes.tolist()) if fits else None

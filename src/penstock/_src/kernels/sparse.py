@@ -16,6 +16,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.kernels import arrays
+from penstock._src.kernels import rows as fast_rows
 from penstock._src.kernels.host_threads import compiled
 
 _LIMIT = 2 ** 63 - 1
@@ -94,6 +95,9 @@ def check_valid(indices: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
         column = indices.numpy()[:, 0]                     # for a vector: one comparison, by numpy, which has less overhead
         if column[0] >= 0 and column[-1] < dims[0] and (column[1:] > column[:-1]).all():
             return indices.reshape(-1).long()
+    found = fast_rows.positions(indices, dims)
+    if found is not None and found[1]:
+        return found[0]
     key = positions(indices, dims)
     check_sorted(indices, key)
     return key
@@ -131,6 +135,9 @@ def _steps(dims: Sequence[int]) -> list[int]:
 
 def positions(indices: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
     """The flat position of each row in a dense tensor of these sizes, checked."""
+    found = fast_rows.positions(indices, dims)
+    if found is not None:
+        return found[0]
     check_bounds(indices, dims)
     if not indices.shape[0]:
         return torch.zeros(0, dtype=torch.int64, device=indices.device)
@@ -145,6 +152,9 @@ def coordinates(key: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
     """The rows of coordinates of flat positions: the inverse of `positions`."""
     if not key.numel() or not dims:
         return torch.zeros((key.numel(), len(dims)), dtype=torch.int64, device=key.device)
+    found = fast_rows.apart(key, dims) if 0 not in dims else None
+    if found is not None:
+        return found
     step = torch.tensor(_steps(dims), dtype=torch.int64, device=key.device)
     size = torch.tensor(list(dims), dtype=torch.int64, device=key.device)
     return torch.div(key.unsqueeze(1), step, rounding_mode="floor") % size

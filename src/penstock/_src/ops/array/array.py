@@ -321,10 +321,23 @@ def _reshape_kernel(tensor, shape):
 
 @rules.program.prepare(reshape_op)
 def _reshape_prepare(known):
-    dims = known.out()
-    if known.dims(0) is None or dims is None or known.const(1) is None or not known.plain():
+    dims, shape = known.out(), known.const(1)
+    if shape is None or not known.plain():
         return None
-    return lambda tensor, shape: tensor.reshape(dims)
+    if known.dims(0) is not None and dims is not None:
+        return lambda tensor, shape: tensor.reshape(dims)
+    wanted = tuple(map(int, shape.reshape(-1)))
+    total = math.prod(abs(d) for d in wanted)
+    if shape.ndim != 1 or not total or min(wanted, default=0) < -1 or wanted.count(-1) > 1:
+        return None
+    again = torch.from_numpy(np.array(shape))
+
+    def run(tensor: torch.Tensor, shape: Any) -> torch.Tensor:
+        count = tensor.numel()
+        if count % total if -1 in wanted else count != total:
+            _reshape_kernel(tensor, again)               # raises the error
+        return tensor.reshape(wanted)
+    return run
 
 
 def _missing_size(source: tuple, dims: list[int]) -> int:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -661,7 +662,11 @@ def _tile_kernel(input, multiples):
     for i, m in enumerate(times):
         if m < 0:
             raise errors.invalid(f"Expected multiples[{i}] >= 0, but got {m}")
-    arrays.checked_dims(torch.tensor([d * m for d, m in zip(dims, times, strict=True)], dtype=torch.int64))
+    if all(m == 1 for m in times):
+        return input
+    sizes = [d * m for d, m in zip(dims, times, strict=True)]
+    if math.prod(sizes) >> 62:
+        arrays.checked_dims(torch.tensor(sizes, dtype=torch.int64))
     return arrays.repeat(input, times)
 
 

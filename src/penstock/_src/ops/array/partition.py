@@ -12,6 +12,7 @@ from penstock._src.base.static_shape import Dims, compatible, concat, merge, sho
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays, indexing
+from penstock._src.kernels import rows as fast_rows
 from penstock._src.ops.array.array import reshape_op, shape_of
 from penstock._src.ops.array.concat import cut
 from penstock._src.ops.registry import get, op
@@ -37,10 +38,12 @@ def _dynamic_partition_kernel(data, partitions, *, num_partitions):
     if dims[:len(labels)] != labels:
         raise errors.invalid(f"data.shape must start with partitions.shape, got data.shape = {arrays.show(dims)}, "
                              f"partitions.shape = {arrays.show(labels)}")
-    indexing.check(partitions, num_partitions, "partitions")
     flat = partitions.reshape(-1)
-    order = torch.argsort(flat, stable=True)
-    counts = indexing.counts(flat, num_partitions).tolist()
+    found = fast_rows.labelled(flat, num_partitions)
+    if found is None:
+        indexing.check(partitions, num_partitions, "partitions")
+        found = torch.argsort(flat, stable=True), indexing.counts(flat, num_partitions).tolist()
+    order, counts = found
     rows = arrays.take(data.reshape([math.prod(labels), *dims[len(labels):]]), order, 0)
     return cut(rows, counts, 0)
 
@@ -77,7 +80,7 @@ def _stitched(indices: list, data: list, *, c: Any) -> Dims:
 
 
 def _stitch(indices: list, data: list) -> Any:
-    rest = None
+    rest, size = None, 0
     for i, (index, d) in enumerate(zip(indices, data, strict=True)):
         dims, lead = arrays.dims_of(d), tuple(index.shape)
         if dims[:len(lead)] != lead:
@@ -87,14 +90,39 @@ def _stitch(indices: list, data: list) -> Any:
             raise errors.invalid(f"Need data[0].shape[{len(indices[0].shape)}:] = data[{i}].shape[{len(lead)}:], got "
                                  f"{arrays.show(rest)} and {arrays.show(dims[len(lead):])}")
         rest = dims[len(lead):]
-        if bool((index < 0).any()):
-            raise errors.invalid(f"indices[{i}] is out of range: {int(index.min())} is negative")
-    flat = torch.cat([i.reshape(-1) for i in indices]).long()
-    size = int(flat.max()) + 1 if flat.numel() else 0
-    arrays.checked_dims(torch.tensor([size, *(rest or ())]))
+        if index.numel():
+            low, high = (int(v) for v in torch.aminmax(index))
+            if low < 0:
+                raise errors.invalid(f"indices[{i}] is out of range: {low} is negative")
+            size = max(size, high + 1)
+    dims = (size, *(rest or ()))
+    if math.prod(dims) > _MANY:
+        arrays.checked_dims(torch.tensor(dims))
     if not size:
-        return arrays.zeros((0, *rest), data[0])  # type: ignore[misc]
-    rows = arrays.cat([d.reshape((i.numel(), *rest)) for i, d in zip(indices, data, strict=True)], 0)  # type: ignore[misc]
+        return arrays.zeros(dims, data[0])
+    parts = [d.reshape((i.numel(), *dims[1:])) for i, d in zip(indices, data, strict=True)]
+    out = _written(indices, parts, dims)
+    return _gathered(indices, parts, size) if out is None else out
+
+
+_MANY = 1 << 62              # elements that a shape of 64-bit sizes may have
+
+
+def _written(indices: list, parts: list, dims: tuple) -> torch.Tensor | None:
+    """The parts, written one after the other to their places on the host; None where that is not possible."""
+    if not all(isinstance(p, torch.Tensor) and p.is_cpu for p in parts):
+        return None
+    out = torch.zeros(dims, dtype=parts[0].dtype)
+    for index, part in zip(indices, parts, strict=True):
+        if not fast_rows.spread(part.contiguous(), index.reshape(-1).long().contiguous(), out):
+            return None
+    return out
+
+
+def _gathered(indices: list, parts: list, size: int) -> Any:
+    """The result as rows of all parts: for each place the last one."""
+    flat = torch.cat([i.reshape(-1) for i in indices]).long()
+    rows = arrays.cat(parts, 0)
     last = torch.full((size,), -1, dtype=torch.int64, device=flat.device)
     last.scatter_reduce_(0, flat, torch.arange(flat.numel(), device=flat.device), "amax")
     out = arrays.take(rows, last.clamp(min=0), 0)

@@ -63,11 +63,10 @@ def histogram_limits() -> np.ndarray:
 
 
 def fill_histogram(values: np.ndarray, out: Any) -> None:
-    """Fills a HistogramProto from values."""
-    values = values.astype(np.float64).ravel()
-    limits = histogram_limits()
-    counts = np.bincount(np.searchsorted(limits, values, side="right"), minlength=len(limits)).astype(np.float64)
-    low, high = (values.min(), values.max()) if values.size else (sys.float_info.max, -sys.float_info.max)
+    """Fills a HistogramProto from values. Sorting them is faster than finding the bucket of each."""
+    values = np.sort(values.ravel()).astype(np.float64)
+    counts = np.diff(np.searchsorted(values, histogram_limits()), prepend=0).astype(np.float64)
+    low, high = (values[0], values[-1]) if values.size else (sys.float_info.max, -sys.float_info.max)
     write_histogram(counts, low, high, values.sum(), (values * values).sum(), out)
 
 
@@ -92,10 +91,9 @@ def _histogram_summary_kernel(tag, values):
 
 def histogram_message(tag: str, values: torch.Tensor) -> Any:
     """The Summary of a histogram; InvalidArgumentError for values that are not finite."""
-    array = values.to(torch.float64).numpy()
-    for bad, what in ((np.isnan(array).any(), "Nan"), (np.isinf(array).any(), "Infinity")):
-        if bad:
-            raise errors.invalid(f"{what} in summary histogram for: {tag}")
+    array = (values if values.dtype is torch.float32 else values.to(torch.float64)).cpu().numpy()
+    if not np.isfinite(array).all():
+        raise errors.invalid(f"{'Nan' if np.isnan(array).any() else 'Infinity'} in summary histogram for: {tag}")
     out = _summary()
     fill_histogram(array, out.value.add(tag=tag).histo)
     return out

@@ -1,6 +1,7 @@
 """Counting: how often each integer occurs, and how many values fall into each bin."""
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -254,7 +255,13 @@ bucketize.shape(lambda input: input)
 
 @bucketize.kernel
 def _bucketize_kernel(input, *, boundaries):
+    edges = indexing.beside(_sorted_edges(tuple(boundaries)), input)
+    return torch.bucketize(input.to(torch.float64), edges, right=True, out_int32=True)
+
+
+@functools.lru_cache(256)
+def _sorted_edges(boundaries: tuple) -> torch.Tensor:
     edges = torch.tensor(boundaries, dtype=torch.float64)
     if bool(torch.any(edges[1:] < edges[:-1])):
         raise errors.invalid("Expected sorted boundaries")
-    return torch.bucketize(input.to(torch.float64), indexing.beside(edges, input), right=True, out_int32=True)
+    return edges

@@ -112,7 +112,8 @@ def _sorted_ids(data: torch.Tensor, segment_ids: torch.Tensor) -> tuple[torch.Te
     if data.ndim < 1 or data.shape[0] != segment_ids.shape[0]:
         raise errors.invalid("segment_ids should be the same size as dimension 0 of input.")
     n = _last(segment_ids) + 1
-    return segment_ids.to(torch.int64) if fast_rows.rising(segment_ids, n) else _checked_order(segment_ids, n), n
+    _check_order(segment_ids, n)
+    return segment_ids.to(torch.int64), n
 
 
 def _last(segment_ids: torch.Tensor) -> int:
@@ -125,8 +126,10 @@ def _last(segment_ids: torch.Tensor) -> int:
     return last
 
 
-def _checked_order(segment_ids: torch.Tensor, n: int) -> torch.Tensor:
-    """The ids, if they are sorted and below n."""
+def _check_order(segment_ids: torch.Tensor, n: int) -> None:
+    """InvalidArgumentError unless the ids are sorted, and below n."""
+    if fast_rows.rising(segment_ids, n):
+        return
     ids = segment_ids.to(torch.int64)
     if len(ids) and bool(torch.any(ids[1:] < ids[:-1]) | (ids[0] < 0) | (ids[-1] >= n)):
         listed = ids.tolist()
@@ -136,7 +139,6 @@ def _checked_order(segment_ids: torch.Tensor, n: int) -> torch.Tensor:
             if now != then and not 0 <= now < n:
                 raise errors.invalid(f"Segment id {now} out of range [0, {n}), possibly because 'segment_ids' input is "
                                      "not sorted.")
-    return ids
 
 
 # -- sorted segments --------------------------------------------------------------------------------------------------
@@ -544,7 +546,7 @@ def _picked(name: str, reduce: Callable, types: str) -> tuple[OpDef, OpDef]:
 
     def run(data, indices, segment_ids):
         n = _last(segment_ids) + 1
-        _checked_order(segment_ids, n)
+        _check_order(segment_ids, n)
         rows, ids = _picked_rows(data, indices, segment_ids)
         return reduce(rows, ids, n).reshape(n, *data.shape[1:])
 
@@ -556,7 +558,7 @@ def _picked(name: str, reduce: Callable, types: str) -> tuple[OpDef, OpDef]:
             raise errors.invalid("segment ids must be >= 0")
         if _last(segment_ids) >= n:
             raise errors.invalid("segment ids must be < num_segments")
-        _checked_order(segment_ids, n)
+        _check_order(segment_ids, n)
         rows, ids = _picked_rows(data, indices, segment_ids)
         return reduce(rows, ids, n).reshape(n, *data.shape[1:])
 

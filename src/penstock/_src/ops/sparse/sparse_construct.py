@@ -15,6 +15,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from penstock._src.kernels import arrays, sparse
+from penstock._src.kernels import rows as fast_rows
 from penstock._src.ops.registry import get, op
 from penstock._src.ops.sparse.sparse_layout import as_sparse, sparse_reorder
 from penstock.compat import v1 as tf
@@ -116,11 +117,12 @@ def _to_dense_kernel(sparse_indices, output_shape, sparse_values, default_value,
     if validate_indices:
         key = sparse.check_valid(indices, dims)
     else:
-        if indices.shape[0] <= _FEW and arrays.is_torch(out) and indices.is_cpu and _put_few(out, indices, dims, sparse_values):
-            return out
-        if sparse.first_outside(indices, dims) is not None:
-            raise errors.invalid(f"Indices are not valid (out of bounds).  Shape: {arrays.show(dims)}")
-        key = sparse.positions(indices, dims)
+        found = fast_rows.positions(indices, dims)
+        if found is None:
+            if sparse.first_outside(indices, dims) is not None:
+                raise errors.invalid(f"Indices are not valid (out of bounds).  Shape: {arrays.show(dims)}")
+            found = sparse.positions(indices, dims), False
+        key, validate_indices = found                        # growing positions are not repeated
     values = arrays.expand(sparse_values, (indices.shape[0],))
     if not arrays.is_torch(out):
         out.reshape(-1)[key.cpu().numpy()] = values
@@ -139,23 +141,6 @@ def _is_whole(indices: torch.Tensor, dims: list[int], values: Any) -> bool:
 
 
 _SHORT = 256            # elements of a vector that Python compares faster than torch
-_FEW = 32               # positions that Python computes faster than torch
-
-
-def _put_few(out: torch.Tensor, indices: torch.Tensor, dims: list[int], values: torch.Tensor) -> bool:
-    """Writes values, the last one for each position, if all positions are valid; returns whether they are."""
-    last: dict[int, int] = {}
-    for i, row in enumerate(indices.numpy().tolist()):
-        key = 0
-        for at, size in zip(row, dims, strict=True):
-            if not 0 <= at < size:
-                return False
-            key = key * size + at
-        last[key] = i
-    place = torch.tensor(list(last))
-    chosen = values.expand(len(indices)) if len(last) == len(indices) else values.expand(len(indices))[list(last.values())]
-    arrays.signed(out).view(-1).index_copy_(0, place, arrays.signed(chosen))
-    return True
 
 
 def _checked(indices: torch.Tensor, shape: torch.Tensor, values: Any, default: Any) -> tuple[torch.Tensor, list[int]]:

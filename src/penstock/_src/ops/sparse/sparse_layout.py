@@ -110,7 +110,7 @@ def _reshape_kernel(input_indices, input_shape, new_shape):
 
 def completed(old: list[int], new: list[int]) -> list[int]:
     """The sizes `new` with their -1 computed, checked to have as many elements as `old`."""
-    total, known, missing = int(np.prod(old, dtype=object)), 1, None
+    total, known, missing = math.prod(old), 1, None
     for i, d in enumerate(new):
         if d == -1:
             if missing is not None:

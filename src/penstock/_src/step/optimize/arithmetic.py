@@ -2,7 +2,8 @@
 
 - a neutral operand (`neutral`: x * 1, x - 0, x / 1), or a broadcast of one (`repeats`), is removed;
 - two applications of an involution (`involution`: -(-x), not not x) cancel;
-- a reshape of a reshape (`reshapes`) takes the original, and a reshape to the same shape is removed;
+- a reshape of a reshape (`reshapes`) takes the original, and a reshape to the same shape is removed, also if one size is
+  unknown and -1;
 - a reduction (`reduces`) along no axes is removed;
 - consecutive transposes become one, or cancel.
 """
@@ -58,6 +59,8 @@ def _same_as(op: Node, step: StepGraph) -> Value | None:
     if opdef in rules.reshapes and dims is not None and None not in dims and dims == op.inputs[0].static_dims and (
             len(op.inputs) < 2 or _const(op.inputs[1], step) is not None):
         return op.inputs[0]
+    if opdef in rules.takes_shape and _keeps_shape(op.inputs[0].static_dims, _const(op.inputs[1], step)):
+        return op.inputs[0]
     if opdef in rules.reduces:
         axes = _const(op.inputs[1], step)
         if axes is not None and not axes.size:
@@ -67,6 +70,13 @@ def _same_as(op: Node, step: StepGraph) -> Value | None:
         if perm is not None and perm.tolist() == list(range(perm.size)):
             return op.inputs[0]
     return None
+
+
+def _keeps_shape(dims: tuple | None, wanted: np.ndarray | None) -> bool:
+    """Whether a reshape to these sizes, one of them -1, changes nothing; the size there may be unknown."""
+    if dims is None or wanted is None or wanted.shape != (len(dims),) or 0 in wanted:
+        return False
+    return wanted.tolist().count(-1) == 1 and all(w in (-1, d) for d, w in zip(dims, wanted.tolist(), strict=True))
 
 
 def _shorten(op: Node, step: StepGraph, made: list[Node]) -> bool:
