@@ -67,7 +67,8 @@ class Load:
         self.cores, self._usable = _cores()
         self.threads = self._without_others()            # for a kernel; 0: as many as otherwise
         self._measuring = _thread.allocate_lock()
-        self._next = self._last = 0.0                    # when to measure again, and the last look
+        self._next = self._earliest = 0.0                # when to measure again; before which time not, even after a pause
+        self._last = 0.0                                 # when it was last called
         self._before: Times | None = None
         self._raised = -math.inf                         # when a thread has returned
         self._pause = 0.0                                # before another one returns
@@ -84,7 +85,7 @@ class Load:
         """Measures, if the last time is a while ago; to be called now and then while kernels run. It is cheap."""
         now = monotonic()
         paused, self._last = now - self._last > _SOON, now           # or the step took long
-        if (paused or now > self._next) and self._measuring.acquire(False):
+        if now > (self._earliest if paused else self._next) and self._measuring.acquire(False):
             try:
                 before, self._before = self._before, _times()
                 cost = (monotonic() - now) / _COST
@@ -93,7 +94,8 @@ class Load:
                 elif self._before is not None and not process.seeds_required:
                     paused = True
                     self._use(max(1, min(self._usable, self.cores - self._before.running)), now)
-                self._next = monotonic() + max(_SOON if paused or self._trying else _BETWEEN_LOOKS, cost)
+                self._earliest = monotonic() + cost
+                self._next = max(self._earliest, now + (_SOON if paused or self._trying else _BETWEEN_LOOKS))
             finally:
                 self._measuring.release()
 
