@@ -227,6 +227,13 @@ class numbers:
     inputs: RuleTable[frozenset[str]] = RuleTable()    # inputs that kernels take as Python numbers, too
 
 
+class arriving:
+    """step/compile/arriving.py"""
+
+    # ops that take data from where it waits: the shapes of their results are known when they have run
+    takes: set[OpDef] = set()
+
+
 class hoisting:
     """step/compile/hoisted.py"""
 

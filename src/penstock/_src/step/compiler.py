@@ -15,10 +15,11 @@ from penstock._src.execute.lanes import compile_lanes
 from penstock._src.graph import verify
 from penstock._src.kernels import sharing
 from penstock._src.kernels.host_memory import keep_freed
+from penstock._src.step.compile.arriving import Arriving, Cut
 from penstock._src.step.compile.hoisted import Hoisted, Split, split
 from penstock._src.step.compile.program import Program, after_the_rest, compile_lane, wait_for_each_other, write_program
 from penstock._src.step.compile.recorded import recordable
-from penstock._src.step.ir import Place, StepGraph
+from penstock._src.step.ir import Pass, Place, StepGraph
 from penstock._src.step.loops.structured import write_structured
 from penstock._src.step.optimize.options import UNFUSED
 from penstock._src.step.optimize.pipeline import optimize
@@ -34,15 +35,25 @@ from penstock._src.step.tiers.tiers import tiered
 
 
 def compile_step(spec: StepSpec, env: StepEnv) -> Runnable:
-    """Compiles a step. If the graph leaves shapes open, recurring shapes of feeds get their own programs, and only these get
-    better versions (step/tiers)."""
+    """Compiles a step. If the graph leaves shapes open, recurring shapes of feeds, and of data that arrives, get their own
+    programs, and only these get better versions (step/tiers)."""
     keep_freed()
+    if not (env.whole and env.options.shape_optimization):
+        return runnable_of(optimized(spec, env), env, Origin(spec, env))
+    cut = Cut()
+    first = optimized(spec, env, part=None if env.ctx.devices.mixed else cut.first)
+    if cut.found:
+        return Arriving(runnable_of(first, env), _variants(optimized(spec, env, part=cut.rest), spec, env, cut.rest))
+    if spec.shapes_open:
+        return _variants(first, spec, env)
+    return runnable_of(first, env, Origin(spec, env))
 
-    def build(dims: list | None = None) -> Runnable:
-        return runnable_of(optimized(spec, env, dims), env, Origin(spec, env, dims))
-    if env.whole and env.options.shape_optimization and spec.shapes_open:
-        return Variants(runnable_of(optimized(spec, env), env), build, few=env.ctx.devices.mixed)
-    return build()
+
+def _variants(general: StepGraph, spec: StepSpec, env: StepEnv, part: Pass | None = None) -> Variants:
+    """A step with programs for recurring shapes."""
+    def build(dims: list) -> Runnable:
+        return runnable_of(optimized(spec, env, dims, part), env, Origin(spec, env, dims, part))
+    return Variants(runnable_of(general, env), build, few=env.ctx.devices.mixed)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,27 +61,29 @@ class Origin:
     """What a step was compiled from (step/tiers)."""
     spec: StepSpec
     env: StepEnv
-    dims: list | None
+    dims: list | None = None
+    part: Pass | None = None
 
     def unfused(self) -> Runnable:
         """The step as a program in which every op is its own call."""
-        return unfused(self.spec, self.env, self.dims)
+        return unfused(self.spec, self.env, self.dims, self.part)
 
 
-def unfused(spec: StepSpec, env: StepEnv, dims: list | None = None) -> Runnable:
+def unfused(spec: StepSpec, env: StepEnv, dims: list | None = None, part: Pass | None = None) -> Runnable:
     """The step as a program in which every op is its own call, for tracing (step/tiers/lower.py)."""
     plain = dataclasses.replace(env, options=UNFUSED)
-    return runnable_of(optimized(spec, plain, dims), plain)
+    return runnable_of(optimized(spec, plain, dims, part), plain)
 
 
-def optimized(spec: StepSpec, env: StepEnv, dims: list | None = None) -> StepGraph:
-    """The ops as nodes, placed, after the passes of the optimizer; for feeds of shapes `dims`, if given."""
+def optimized(spec: StepSpec, env: StepEnv, dims: list | None = None, part: Pass | None = None) -> StepGraph:
+    """The ops as nodes, placed, after the passes of the optimizer; for feeds of shapes `dims`, if given. `part` keeps a part of
+    the step."""
     step = StepGraph(spec.ops, spec.fetches, spec.targets, spec.feeds, spec.held)
     if spec.place is not None:
         spec.place(step)
         verify.placed(step.ops)
     return optimize(step, env.options, spec.known if dims is None else dims, spec.in_loop, _placing(spec, env),
-                    functools.partial(use_blocks, ctx=env.ctx))
+                    functools.partial(use_blocks, ctx=env.ctx), part)
 
 
 def _placing(spec: StepSpec, env: StepEnv) -> Place | None:

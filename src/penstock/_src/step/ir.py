@@ -293,7 +293,8 @@ class StepGraph:
         return "\n".join([*lines, *(f"fetch {t.name}" for t in self.fetches), *(f"run {op.name}" for op in self.targets)])
 
 
-Place = Callable[[StepGraph], None]      # a pass that assigns a device to each node
+Pass = Callable[[StepGraph], None]
+Place = Pass                             # one that assigns a device to each node
 
 
 def _import(op: Operation, views: dict[int, GraphView], made: dict[int, Value]) -> Node:

@@ -10,6 +10,7 @@ from penstock._src.base import errors
 from penstock._src.data.pipelines.iterator import Handles, IteratorResource
 from penstock._src.data.pipelines.values import check_types
 from penstock._src.graph.functions import as_function
+from penstock._src.ops import rules
 from penstock._src.ops.data.dataset_base import OUTPUTS, body, on_host, stage_of
 from penstock._src.ops.registry import internal, op
 
@@ -121,6 +122,7 @@ def _delete_iterator_kernel(handle, deleter):
 get_next = op("IteratorGetNext", "iterator: resource -> components: output_types", OUTPUTS, stateful=True).no_gradient()
 get_next_sync = op("IteratorGetNextSync", "iterator: resource -> components: output_types", OUTPUTS,
                    stateful=True).no_gradient()
+rules.arriving.takes |= {get_next, get_next_sync}
 for _op in (get_next, get_next_sync):
     _op.shape(lambda iterator, *, output_shapes: [s.static_dims for s in output_shapes])
 

@@ -17,6 +17,7 @@ from penstock._src.data.queues.fifo import FIFOQueue
 from penstock._src.data.queues.padding import PaddingFIFOQueue
 from penstock._src.data.queues.priority import PriorityQueue
 from penstock._src.data.queues.shuffle import RandomShuffleQueue
+from penstock._src.ops import rules
 from penstock._src.ops.registry import OpDef, op
 
 _SHARED = "container: string = '', shared_name: string = ''"
@@ -104,6 +105,7 @@ enqueue_many = _user("QueueEnqueueMany", "handle: resource, components: Tcompone
 dequeue = _user("QueueDequeue", "handle: resource -> components: component_types", _OUT, blocking=True)
 dequeue_many = _user("QueueDequeueMany", "handle: resource, n: int32 -> components: component_types", _OUT, blocking=True)
 dequeue_up_to = _user("QueueDequeueUpTo", "handle: resource, n: int32 -> components: component_types", _OUT, blocking=True)
+rules.arriving.takes |= {*dequeue, *dequeue_many, *dequeue_up_to}
 close = _user("QueueClose", "handle: resource ->", "cancel_pending_enqueues: bool = False", blocking=True)
 size = _user("QueueSize", "handle: resource -> size: int32")
 is_closed = _user("QueueIsClosed", "handle: resource -> is_closed: bool")

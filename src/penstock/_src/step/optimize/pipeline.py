@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import switches
-from penstock._src.step.ir import Place, StepGraph, verify
+from penstock._src.step.ir import Pass, Place, StepGraph, verify
 from penstock._src.step.loops.improve import improve_body, improve_loops
 from penstock._src.step.loops.saved import save_together
 from penstock._src.step.loops.variables import narrow_loops
@@ -67,10 +67,11 @@ _IN_BODIES: dict[Any, Callable] = {improve_loops: improve_body, join_pointwise: 
 
 
 def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loop: bool = False,
-             place: Place | None = None, blocks: Callable[[StepGraph], None] | None = None) -> StepGraph:
+             place: Place | None = None, blocks: Pass | None = None, part: Pass | None = None) -> StepGraph:
     """Runs the passes that `options` request on a step; for feeds of shapes `dims`, if given, or as the body of a loop.
 
-    `place` assigns devices to the ops of called functions; `blocks` replaces structures that have kernels of their own.
+    `place` assigns devices to the ops of called functions; `blocks` replaces structures that have kernels of their own;
+    `part` keeps a part of the step.
     """
     step.use_blocks = blocks
     if _VERIFY:
@@ -78,6 +79,8 @@ def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loo
     check_functions(step)
     if options.function_optimization:
         inline_calls(step, place)
+    if part is not None:
+        part(step)
     if dims is not None:
         specialize_shapes(step, dims)
     elif options.shape_optimization and calls_open(step):
