@@ -102,3 +102,23 @@ def test_variables_go_on_after_disable_copy_on_read():
     v = tf.Variable(1.0)
     tf.raw_ops.DisableCopyOnRead(resource=v.handle)
     assert float(v.assign_add(1.0)) == 2.0
+
+
+def test_jobs_of_lists_and_of_numbered_tasks_are_joined():
+    C = tf.train.ClusterSpec
+    listed = R.SimpleClusterResolver(C({"worker": ["a:1", "b:2"]}))
+    numbered = R.SimpleClusterResolver(C({"worker": {3: "c:3", 6: "d:4"}}))
+    for pair in ((listed, numbered), (numbered, listed)):
+        assert R.UnionResolver(*pair).cluster_spec().as_dict() == {"worker": {0: "a:1", 1: "b:2", 3: "c:3", 6: "d:4"}}
+    with pytest.raises(KeyError, match="different addresses for task 1"):
+        R.UnionResolver(listed, R.SimpleClusterResolver(C({"worker": {1: "e:5"}}))).cluster_spec()
+    assert listed.cluster_spec().as_dict() == {"worker": ["a:1", "b:2"]}
+
+
+def test_arguments_of_clouds_are_checked():
+    with pytest.raises(ValueError, match="executable location"):
+        R.KubernetesClusterResolver(executable_location="here", override_client=object())
+    google = R.GCEClusterResolver("project", "zone", "group", 1, task_type="ps", service=object())
+    assert google.task_type == "ps"
+    with pytest.raises(RuntimeError, match="cannot reset the task_type"):
+        google.task_type = "worker"

@@ -7,6 +7,7 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as v1
+from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.state.checkpoint.object_graph import PythonState
 from penstock._src.state.containers import DictWrapper, ListWrapper
 
@@ -314,3 +315,49 @@ def test_references_to_dependencies_are_no_tuples():
     assert (name, ref is root.v) == ("v", True)
     assert reference == tf.__internal__.tracking.TrackableReference("v", root.v) == ("v", root.v)
     assert reference != tf.__internal__.tracking.TrackableReference("w", root.v)
+
+
+def test_tuples_of_modules_have_the_structure_of_tuples():
+    Pair = collections.namedtuple("Pair", "x y")
+    module = tf.Module()
+    module.t, module.p = (tf.Variable(1.0),), Pair(tf.Variable(1.0), 2)
+    for held, plain in ((module.t, (1,)), (module.p, Pair(1, 2))):
+        tf.nest.assert_same_structure(held, plain)
+        tf.nest.assert_same_structure(plain, held)
+    with pytest.raises(TypeError):
+        tf.nest.assert_same_structure((1, 2), module.p)
+
+
+def test_modules_have_the_variables_of_composite_tensors():
+    class Several(tf.experimental.ExtensionType):
+        a: tf.Tensor
+
+    class Both(CompositeTensor):
+        """A composite tensor of variables."""
+
+        def __init__(self, variables):
+            self.variables = variables
+
+        @property
+        def _type_spec(self):
+            return BothSpec()
+
+    class BothSpec(tf.TypeSpec):
+        value_type = Both
+        _component_specs = property(lambda self: self)
+
+        def _serialize(self):
+            return ()
+
+        def _to_components(self, value):
+            return value.variables
+
+        def _from_components(self, variables):
+            return Both(variables)
+
+    module = tf.Module()
+    module.both = [Both([tf.Variable(1.0), tf.Variable(2.0, trainable=False)])]
+    module.plain, module.sparse = Several(tf.ones([2])), tf.sparse.from_dense([1.0])
+    module.operator = tf.linalg.LinearOperatorDiag(tf.Variable([1.0, 2.0]))
+    assert [v.numpy().tolist() for v in module.variables] == [1.0, 2.0, [1.0, 2.0]]
+    assert len(module.trainable_variables) == 2 and len(module.non_trainable_variables) == 1

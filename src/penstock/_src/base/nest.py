@@ -151,6 +151,11 @@ def _is_named(cls: type) -> bool:
     return isinstance(fields, tuple) and all(isinstance(name, str) for name in fields)
 
 
+def _untracked(kind: type) -> type:
+    """The type of a tuple that an object with variables holds as one of its own type."""
+    return getattr(kind, "_tracked_type", kind)
+
+
 def _same_named(a: Any, b: Any) -> bool:
     """Whether two named tuple types are equivalent: one name, and the same fields."""
     return _is_named(a) and _is_named(b) and a.__name__ == b.__name__ and a._fields == b._fields
@@ -346,6 +351,8 @@ def _type_difference(a: Any, b: Any) -> _Fault | None:
             f"First structure has keys {list(a)}, while second structure has keys {list(b)}"
         )
     if type(a) is type(b) or isinstance(a, list) and isinstance(b, list) or _same_named(type(a), type(b)):
+        return None
+    if isinstance(a, tuple) and isinstance(b, tuple) and _untracked(type(a)) is _untracked(type(b)):
         return None
     if (_is_composite(a) or _is_spec(a)) and (_is_composite(b) or _is_spec(b)):
         return None                                                           # their specs are compared

@@ -55,17 +55,17 @@ class Module(AutoTrackable):
     @property
     def variables(self) -> tuple:
         """The variables of this module and its submodules, in the order of attribute names."""
-        return tuple(self._flatten(predicate=_is_variable))
+        return tuple(self._flatten(predicate=_is_variable, expand_composites=True))
 
     @property
     def trainable_variables(self) -> tuple:
         """The trainable ones of the variables."""
-        return tuple(self._flatten(predicate=lambda v: _is_variable(v) and v.trainable))
+        return tuple(self._flatten(predicate=lambda v: _is_variable(v) and v.trainable, expand_composites=True))
 
     @property
     def non_trainable_variables(self) -> tuple:
         """The other variables."""
-        return tuple(self._flatten(predicate=lambda v: _is_variable(v) and not v.trainable))
+        return tuple(self._flatten(predicate=lambda v: _is_variable(v) and not v.trainable, expand_composites=True))
 
     @property
     def submodules(self) -> tuple:
@@ -109,6 +109,13 @@ class _Reentered:
         return self._open.pop().__exit__(*exc)
 
 
+def _parts(path: tuple, leaf: Any, expand: bool) -> list:
+    """A leaf, or the components of a composite tensor. One that is a module has its own attributes."""
+    if not expand or isinstance(leaf, Module):
+        return [(path, leaf)]
+    return [((*path, *inner), part) for inner, part in nest.flatten_with_tuple_paths(leaf, expand_composites=True)]
+
+
 def _walk(root: Any, recursive: bool, predicate: Callable, order: Any, with_path: bool, expand: bool) -> Iterator:
     seen, queue = {id(root)}, [((), root)]
     for path, module in queue:
@@ -117,7 +124,8 @@ def _walk(root: Any, recursive: bool, predicate: Callable, order: Any, with_path
             if key in module._TF_MODULE_IGNORED_PROPERTIES or key == "_self_unconditional_checkpoint_dependencies":
                 continue
             try:
-                leaves = nest.flatten_with_tuple_paths(attribute, expand_composites=expand)
+                leaves = [found for path_in, leaf in nest.flatten_with_tuple_paths(attribute)
+                          for found in _parts(path_in, leaf, expand)]
             except Exception as e:
                 raise ValueError(f"Error processing property {key!r} of {module!r}") from e
             for inner, leaf in leaves:

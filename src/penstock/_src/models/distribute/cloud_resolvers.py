@@ -110,6 +110,8 @@ class KubernetesClusterResolver(ClusterResolver):
     def __init__(self, job_to_label_mapping: dict[str, list[str]] | None = None, tf_server_port: int = 8470,
                  rpc_layer: str = "grpc", override_client: Any = None,
                  executable_location: KubernetesExecutableLocation = KubernetesExecutableLocation.WITHIN_CLUSTER):
+        if not isinstance(executable_location, KubernetesExecutableLocation):
+            raise ValueError(f"Invalid executable location {executable_location!r}: it is a KubernetesExecutableLocation")
         self._labels = job_to_label_mapping or {"worker": ["job-name=tensorflow"]}
         self._port, self.rpc_layer = tf_server_port, rpc_layer
         self._client = override_client if override_client is not None else self._connected(executable_location)
@@ -158,9 +160,18 @@ class GCEClusterResolver(ClusterResolver):
     def __init__(self, project: str, zone: str, instance_group: str, port: int, task_type: str = "worker", task_id: int = 0,
                  rpc_layer: str = "grpc", credentials: Any = "default", service: Any = None):
         self._where = {"project": project, "zone": zone}
-        self._group, self._port, self.task_type, self.task_id = instance_group, port, task_type, task_id
+        self._group, self._port, self._task_type, self.task_id = instance_group, port, task_type, task_id
         self.rpc_layer = rpc_layer
         self._service = service if service is not None else self._connected(credentials)
+
+    @property
+    def task_type(self) -> str:
+        """The job of all instances."""
+        return self._task_type
+
+    @task_type.setter
+    def task_type(self, value: Any) -> None:
+        raise RuntimeError("You cannot reset the task_type of the GCEClusterResolver after it has been created.")
 
     @staticmethod
     def _connected(credentials: Any) -> Any:

@@ -136,13 +136,14 @@ class UnionResolver(ClusterResolver):
         jobs: dict[str, Any] = {}
         for resolver in self._resolvers:
             for job, tasks in resolver.cluster_spec().as_dict().items():
-                if isinstance(tasks, dict) or isinstance(jobs.get(job), dict):
-                    before = jobs.setdefault(job, {})
-                    if isinstance(before, list) or set(before) & set(tasks):
-                        raise KeyError(f"Two ClusterSpecs have different addresses for job {job!r}")
-                    before.update(tasks)
-                else:
-                    jobs.setdefault(job, []).extend(tasks)
+                before = jobs.setdefault(job, type(tasks)())
+                if isinstance(tasks, list) and isinstance(before, list):
+                    before.extend(tasks)
+                    continue
+                numbered = [dict(enumerate(t)) if isinstance(t, list) else t for t in (before, tasks)]
+                for number in numbered[0].keys() & numbered[1].keys():
+                    raise KeyError(f"Two ClusterSpecs have different addresses for task {number} of job {job!r}")
+                jobs[job] = numbered[0] | numbered[1]
         return ClusterSpec(jobs)
 
     def master(self, task_type: Any = None, task_id: Any = None, rpc_layer: Any = None) -> str:
