@@ -361,3 +361,15 @@ def test_functions_of_extension_types(tmp_path):
     tf.saved_model.save(module, str(tmp_path / "m"))
     loaded = tf.saved_model.load(str(tmp_path / "m"))
     assert [loaded.total(x).numpy() for x in given] == want == [15, 10.5]
+
+
+def test_default_attributes_are_restored_by_loading(tmp_path):
+    builder = v1.saved_model.Builder(str(tmp_path / "model"))
+    with tf.Graph().as_default(), v1.Session() as session:
+        tf.complex(1.0, 2.0, name="c")
+        builder.add_meta_graph_and_variables(session, ["x"], strip_default_attrs=True)
+    builder.save()
+    with tf.Graph().as_default(), v1.Session() as session:
+        loaded = v1.saved_model.load(session, ["x"], str(tmp_path / "model"))
+    node = next(n for n in loaded.graph_def.node if n.name == "c")
+    assert node.attr["T"].type == tf.float32.as_datatype_enum and node.attr["Tout"].type == tf.complex64.as_datatype_enum

@@ -8,6 +8,7 @@ load them.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -249,11 +250,26 @@ def opdef_from_message(message: OpDef) -> registry.OpDef:
 
 def strip_default_attrs(graph: GraphDef) -> None:
     """Removes from a GraphDef, in place, the attributes that have their declared default value."""
-    nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
-    for node in nodes:
-        opdef = registry.OPS.get(node.op)
-        if opdef is None:
-            continue
-        for a in op_def_message(opdef).attr:
-            if a.HasField("default_value") and a.name in node.attr and node.attr[a.name] == a.default_value:
-                del node.attr[a.name]
+    for node, defaults in _with_defaults(graph):
+        for name, value in defaults.items():
+            if name in node.attr and node.attr[name] == value:
+                del node.attr[name]
+
+
+def restore_default_attrs(graph: GraphDef) -> None:
+    """Adds to a GraphDef, in place, the declared default values of the attributes that its nodes lack."""
+    for node, defaults in _with_defaults(graph):
+        for name, value in defaults.items():
+            if name not in node.attr:
+                node.attr[name].CopyFrom(value)
+
+
+def _with_defaults(graph: GraphDef) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The nodes of a graph and of its functions, with the default values of their declared attributes as messages."""
+    known: dict[str, dict[str, Any]] = {}
+    for node in (*graph.node, *(n for f in graph.library.function for n in f.node_def)):
+        if node.op in registry.OPS:
+            if node.op not in known:
+                message = op_def_message(registry.OPS[node.op])
+                known[node.op] = {a.name: a.default_value for a in message.attr if a.HasField("default_value")}
+            yield node, known[node.op]

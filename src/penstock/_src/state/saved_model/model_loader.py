@@ -10,6 +10,7 @@ from tensorboard.compat.proto.meta_graph_pb2 import AssetFileDef
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
+from penstock._src.graph.graphdef import restore_default_attrs
 from penstock._src.graph.scopes import prepend_name_scope
 from penstock._src.io import paths, replaced
 from penstock._src.io.messages import SavedModel
@@ -102,9 +103,10 @@ class SavedModelLoader:
 
     def load_graph(self, graph: Any, tags: Any, import_scope: str | None = None, **saver_kwargs: Any) -> tuple:
         """Adds the graph with these tags to `graph`; returns its saver, and the elements that were requested."""
+        meta_graph = self.get_meta_graph_def_from_tags(tags)
+        restore_default_attrs(meta_graph.graph_def)
         with graph.as_default():
-            return import_meta_graph_with_return_elements(self.get_meta_graph_def_from_tags(tags), import_scope=import_scope,
-                                                          **saver_kwargs)
+            return import_meta_graph_with_return_elements(meta_graph, import_scope=import_scope, **saver_kwargs)
 
     def restore_variables(self, sess: Any, saver: Any, import_scope: str | None = None) -> None:
         """Restores the variables."""
