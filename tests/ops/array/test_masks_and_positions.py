@@ -116,3 +116,36 @@ def test_errors_of_dimensions():
         tf.raw_ops.ParallelConcat(values=[1], shape=[0])
     with pytest.raises(tf.errors.InvalidArgumentError, match="TensorProto, base64: Ym9ndXM="):
         tf.io.parse_tensor("bogus", tf.uint8)
+
+
+def test_large_unsigned_integers_beside_small_ones():
+    values = [2**63 + 1, 0, 2**64 - 1]
+    assert tf.constant(values, tf.uint64).numpy().tolist() == values
+    assert tf.ragged.constant([values[:2], values[2:]], tf.uint64).to_list() == [values[:2], values[2:]]
+    with pytest.raises((TypeError, ValueError, OverflowError)):
+        tf.constant([2**63 + 1, 0.5], tf.uint64)
+
+
+def test_scattered_shapes_that_do_not_fit_are_named():
+    with tf.Graph().as_default():
+        with pytest.raises(ValueError, match=r"Dimensions \[0,2\) of indices\[shape=\[3,2,2\]\] must match dimensions \[0,2\)"):
+            tf.scatter_nd(tf.zeros([3, 2, 2], tf.int32), tf.zeros([2, 2, 2]), [2, 2, 2])
+        v = tf.compat.v1.get_variable("v", [2, 2, 2], use_resource=True)
+        for scatter in (lambda i, u: tf.tensor_scatter_nd_add(tf.zeros([2, 2, 2]), i, u),
+                        lambda i, u: tf.compat.v1.scatter_nd_update(v, i, u)):
+            with pytest.raises(ValueError, match=r"Dimensions \[1,3\) of input\[shape=\[2,2,2\]\] must match"):
+                scatter(tf.zeros([2, 2, 1], tf.int32), tf.zeros([2, 2]))
+
+
+def test_parts_of_sparse_tensors_are_checked():
+    bad = (ValueError, tf.errors.InvalidArgumentError)
+    empty = tf.SparseTensor([[0, 0]], [1.0], [0, 1])
+    with pytest.raises(bad, match="non-zero indices if dense shape has zero volume"):
+        tf.sparse.concat(1, [empty, empty])
+    huge = tf.SparseTensor([[0]], [1.0], [2**62])
+    with pytest.raises(bad, match="overflowed"):
+        tf.sparse.concat(0, [huge, huge])
+    with pytest.raises(bad, match="Expected D2 of index to be 2"):
+        tf.sparse.cross([tf.SparseTensor([[0]], ["a"], [10])])
+    with pytest.raises(bad, match="separator should be a scalar"):
+        tf.sparse.cross([], separator=tf.constant(["a", "b"]))

@@ -121,6 +121,8 @@ def _from_python(value: Any, leaf: Any, dtype: DType | None, eager: bool = False
         return array, dtypes.as_dtype(array.dtype)
     if array.size and array.dtype.kind not in _kinds(dtype):
         _check_leaves(value, dtype)
+        if dtype is dtypes.uint64 and isinstance(leaf, int):       # some beyond int64, some not: they are not exact as floats
+            return np.array(value, np.uint64), dtype
     if dtype is dtypes.int64 and array.dtype == np.uint64 and isinstance(leaf, int):
         raise dtypes.out_of_range(int(array.max()), "int64")       # only numpy's unsigned integers may be the bits of int64
     return dtypes.exact_cast(array, dtype.np), dtype

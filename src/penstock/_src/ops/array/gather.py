@@ -13,7 +13,7 @@ import torch
 
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.api import export
-from penstock._src.base.static_shape import Dims, compatible, merge, rank_at_least, rank_is, show
+from penstock._src.base.static_shape import Dims, bracketed, compatible, merge, rank_at_least, rank_is, show
 from penstock._src.base.text import shown_text
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
@@ -418,11 +418,11 @@ def _check_scatter_shapes(indices: Dims, updates: Dims, dims: Dims) -> None:
         raise ValueError(f"Indices and updates specified for empty output shape {show(dims)}")
     outer, depth = len(indices) - 1, indices[-1]
     if outer > len(updates) or not compatible(indices[:-1], updates[:outer]):
-        raise ValueError(f"The outer {outer} dimensions of indices.shape={show(indices)} must match the outer {outer} "
-                         f"dimensions of updates.shape={show(updates)}")
+        raise ValueError(f"Dimensions [0,{outer}) of indices[shape={bracketed(indices)}] must match dimensions [0,{outer}) of "
+                         f"updates[shape={bracketed(updates)}]")
     if depth > len(dims) or not compatible(dims[depth:], updates[outer:]):
-        raise ValueError(f"The inner {len(dims) - depth} dimensions of output.shape={show(dims)} must match the inner "
-                         f"{len(updates) - outer} dimensions of updates.shape={show(updates)}")
+        raise ValueError(f"Dimensions [{depth},{len(dims)}) of input[shape={bracketed(dims)}] must match dimensions [{outer},"
+                         f"{len(updates)}) of updates[shape={bracketed(updates)}]")
 
 
 @scatter_nd_op.shape

@@ -73,6 +73,8 @@ cross_text_op.shape(lambda indices, values, shapes, dense_inputs, sep: [(None, 2
 
 @cross_text_op.kernel
 def _cross_text_kernel(indices, values, shapes, dense_inputs, sep):
+    if arrays.dims_of(sep):
+        raise errors.invalid(f"Input separator should be a scalar. Received: {arrays.show(arrays.dims_of(sep))}")
     row, place, counts, picked = _combined(_columns(indices, values, shapes, dense_inputs), _batch_size(shapes, dense_inputs))
     return _as_sparse(row, place, counts, _joined(picked, len(row), bytes(np.asarray(sep).item())))
 
@@ -167,9 +169,8 @@ def _ragged_cross_kernel(ragged_values, ragged_row_splits, sparse_indices, spars
 
 def _batch_size(shapes: list, dense: list) -> int:
     if shapes:
-        if tuple(shapes[0].shape) != (2,):
-            raise errors.invalid(f"shape should imply a 2D tensor, but got {arrays.show(shapes[0].shape)} at position 0")
-        return sparse.sizes(shapes[0])[0]
+        known = sparse.sizes(shapes[0].reshape(-1))
+        return known[0] if known else 0           # the columns check what they are made of
     if dense:
         return arrays.dims_of(dense[0])[0] if arrays.dims_of(dense[0]) else 0
     return 0
@@ -184,9 +185,17 @@ class _Column:
     @staticmethod
     def sparse(indices: torch.Tensor, values: Any, shape: torch.Tensor, rows: int, at: int) -> _Column:
         """From a sparse matrix."""
-        if indices.dim() != 2 or indices.shape[1] != 2:
-            raise errors.invalid("Input indices should be a matrix with 2 columns but received shape "
-                                 f"{arrays.show(indices.shape)} at position {at}")
+        if indices.dim() != 2:
+            raise errors.invalid(f"Input indices should be a matrix but received shape {arrays.show(indices.shape)} at position "
+                                 f"{at}")
+        if indices.shape[1] != 2:
+            raise errors.invalid(f"Expected D2 of index to be 2 got {indices.shape[1]} at position {at}")
+        if len(arrays.dims_of(values)) != 1:
+            raise errors.invalid(f"Input values should be a vector but received shape {arrays.show(arrays.dims_of(values))} at "
+                                 f"position {at}")
+        if shape.dim() != 1:
+            raise errors.invalid(f"Input shapes should be a vector but received shape {arrays.show(shape.shape)} at position "
+                                 f"{at}")
         if tuple(shape.shape) != (2,):
             raise errors.invalid(f"shape should imply a 2D tensor, but got {arrays.show(shape.shape)} at position {at}")
         if arrays.dims_of(values) != (indices.shape[0],):

@@ -44,6 +44,9 @@ def _concat_kernel(indices, values, shapes, *, concat_dim):
                                                    f"{concat_dim}")
     for at, dims in enumerate(every):
         _check_beside(every[0], dims, axis, at)
+        if 0 in dims and indices[at].shape[0]:
+            raise errors.invalid("SparseTensor cannot have non-zero indices if dense shape has zero volume, at position "
+                                 f"{at}")
     moved, start = [], 0
     for i, dims in zip(indices, every, strict=True):
         i = i.clone()
@@ -51,6 +54,8 @@ def _concat_kernel(indices, values, shapes, *, concat_dim):
         start += dims[axis]
         moved.append(i)
     out = [start if d == axis else n for d, n in enumerate(every[0])]
+    if start >= 2 ** 63:
+        raise errors.invalid(f"The sizes of concat dimension {axis} overflowed: their sum is {start}")
     sparse.check_product(out)
     joined = torch.cat(moved)
     order = sparse.order(joined)

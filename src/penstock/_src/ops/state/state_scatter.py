@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from penstock._src.base import dtypes, errors, tracing
-from penstock._src.base.static_shape import Dims, compatible, show
+from penstock._src.base.static_shape import Dims, bracketed, compatible, show
 from penstock._src.graph.handles import handle_dims
 from penstock._src.kernels import arrays, indexing, strided
 from penstock._src.kernels.strided import MASK_NAMES, MASKS
@@ -259,11 +259,11 @@ def _check_nd(dims: Dims, indices: Dims, updates: Dims) -> None:
         raise ValueError(f"The inner {depth} dimensions of indices {show(indices)} are more than the rank of the "
                          f"variable {show(dims)}")
     if not compatible(indices[:-1], updates[:lead]):
-        raise ValueError(f"The outer {lead} dimensions of indices.shape={show(indices)} must match the outer {lead} "
-                         f"dimensions of updates.shape={show(updates)}: Shapes must be equal")
+        raise ValueError(f"Dimensions [0,{lead}) of indices[shape={bracketed(indices)}] must match dimensions [0,{lead}) of "
+                         f"updates[shape={bracketed(updates)}]: Shapes must be equal")
     if not compatible(dims[depth:], updates[lead:]):
-        raise ValueError(f"The inner {len(dims) - depth} dimensions of input.shape={show(dims)} must match the inner "
-                         f"{len(updates) - lead} dimensions of updates.shape={show(updates)}: Shapes must be equal")
+        raise ValueError(f"Dimensions [{depth},{len(dims)}) of input[shape={bracketed(dims)}] must match dimensions [{lead},"
+                         f"{len(updates)}) of updates[shape={bracketed(updates)}]: Shapes must be equal")
 
 
 def _nd_family(title: str, types: str, locking: bool = False) -> None:
