@@ -583,7 +583,8 @@ def _wrapped_tuple(value: tuple) -> Any:
     if kind is None:
         base = type(value)
         kind = _tuple_types[base] = type(base.__name__, (_Tuple, base), {
-            "_tracked_type": base, "__eq__": base.__eq__, "__ne__": base.__ne__, "__hash__": base.__hash__, "__repr__": base.__repr__})
+            "_tracked_type": base,
+            "__eq__": base.__eq__, "__ne__": base.__ne__, "__hash__": base.__hash__, "__repr__": base.__repr__})
     items = [wrap(v) for v in value]
     made: Any = tuple.__new__(kind, items)
     return made._track_elements()

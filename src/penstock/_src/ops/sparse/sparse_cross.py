@@ -186,8 +186,8 @@ class _Column:
     def sparse(indices: torch.Tensor, values: Any, shape: torch.Tensor, rows: int, at: int) -> _Column:
         """From a sparse matrix."""
         if indices.dim() != 2:
-            raise errors.invalid(f"Input indices should be a matrix but received shape {arrays.show(indices.shape)} at position "
-                                 f"{at}")
+            raise errors.invalid(f"Input indices should be a matrix but received shape {arrays.show(indices.shape)} at "
+                                 f"position {at}")
         if indices.shape[1] != 2:
             raise errors.invalid(f"Expected D2 of index to be 2 got {indices.shape[1]} at position {at}")
         if len(arrays.dims_of(values)) != 1:
