@@ -149,3 +149,32 @@ def test_parts_of_sparse_tensors_are_checked():
         tf.sparse.cross([tf.SparseTensor([[0]], ["a"], [10])])
     with pytest.raises(bad, match="separator should be a scalar"):
         tf.sparse.cross([], separator=tf.constant(["a", "b"]))
+
+
+def test_lists_have_one_number_of_elements():
+    for call in (lambda: tf.raw_ops.TensorListReserve(element_shape=[1], num_elements=[3], element_dtype=tf.float32),
+                 lambda: tf.raw_ops.EmptyTensorList(element_shape=[1], max_num_elements=[3], element_dtype=tf.float32),
+                 lambda: tf.raw_ops.TensorListScatterV2(tensor=[2.0], indices=[0], element_shape=[1], num_elements=[1])):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must be a scalar"):
+            call()
+        with tf.Graph().as_default(), pytest.raises(ValueError, match="Shape must be rank 0 but is rank 1"):
+            call()
+
+
+def test_summaries_that_are_not_recorded_need_no_step(tmp_path):
+    with tf.summary.create_file_writer(str(tmp_path)).as_default():
+        with tf.summary.record_if(False):
+            assert not tf.summary.write("tag", 42)
+        with tf.summary.record_if(tf.constant(False)):
+            assert not tf.summary.scalar("tag", 42.0)
+        with pytest.raises(ValueError, match="No step set"):
+            tf.summary.write("tag", 42)
+
+
+def test_sizes_that_no_integer_counts():
+    bad = (ValueError, tf.errors.InvalidArgumentError)
+    with pytest.raises(bad, match="Output size would overflow"):
+        tf.raw_ops.ExtractVolumePatches(input=tf.ones([1, 1, 1, 1, 2]), ksizes=[1, 2000000, 2000000, 2000000, 1],
+                                        strides=[1, 1, 1, 1, 1], padding="SAME")
+    with pytest.raises(bad, match="Shape must be a 1D tensor"):
+        tf.raw_ops.SetSize(set_indices=np.int64(1), set_values=[1, 1], set_shape=np.int64(1))

@@ -74,7 +74,8 @@ def check_bounds(indices: torch.Tensor, dims: Sequence[int]) -> None:
     """InvalidArgumentError unless every row is a position in a tensor of these sizes."""
     bad = first_outside(indices, dims)
     if bad is not None:
-        raise errors.invalid(f"{_row(indices, bad[0])} is out of bounds: need 0 <= index < {arrays.show(dims)}")
+        raise errors.invalid(f"{_row(indices, bad[0])} is out of bounds: need 0 <= index < {arrays.show(dims)}: "
+                             "Index out of range")
 
 
 def check_sorted(indices: torch.Tensor, key: torch.Tensor) -> None:

@@ -64,6 +64,9 @@ def _patches(x: torch.Tensor, rank: int, ksizes: list, strides: list, rates: lis
     k, s, r = checked(_geometry, rank, ksizes, strides, rates)
     axes = list(zip(x.shape[1:-1], k, s, r, strict=True))
     counts = [checked(output_size, n, w, step, padding, (0, 0), rate) for n, w, step, rate in axes]
+    if x.shape[0] * x.shape[-1] * math.prod(counts) * math.prod(k) >= 2 ** 63:
+        raise errors.invalid(f"Output size would overflow: {math.prod(k)} elements of each channel in {math.prod(counts)} "
+                             "patches")
     if not x.numel() or not math.prod(counts):
         return x.new_zeros((x.shape[0], *counts, x.shape[-1] * math.prod(k)))
     pads = [p for n, w, step, rate in reversed(axes) for p in pads_of(n, w, step, padding, (0, 0), rate)]

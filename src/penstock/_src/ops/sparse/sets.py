@@ -149,6 +149,8 @@ def _combined(a: _Sets, b: _Sets, operation: str) -> tuple:
 
 @size_op.kernel
 def _size_kernel(set_indices, set_values, set_shape, *, validate_indices):
+    if set_shape.dim() != 1:
+        raise errors.invalid(f"Shape must be a 1D tensor, got {arrays.show(set_shape.shape)}")
     s = _Sets.sparse(set_indices, set_values, set_shape, validate_indices)
     arrays.checked_dims(sparse.vector(s.sizes, set_shape))
     values, rank = _ranked(s.values)

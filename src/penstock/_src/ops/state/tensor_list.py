@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from penstock._src.base import dtypes, errors
-from penstock._src.base.static_shape import compatible, merge, show
+from penstock._src.base.static_shape import compatible, merge, rank_at_most, rank_is, show
 from penstock._src.graph.build import ShapeContext
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
@@ -65,7 +65,7 @@ scatter_v2 = op("TensorListScatterV2", "tensor: element_dtype, indices: int32, e
                 "num_elements: int32 -> output_handle: variant", _ELEMENTS, host="indices")
 for _op in (empty_list, reserve):
     _op.no_gradient()
-    _op.shape(lambda element_shape, number: ())
+    _op.shape(lambda element_shape, number: _one_list(element_shape, number))
 from_tensor.shape(lambda tensor, element_shape: ())
 
 
@@ -77,18 +77,31 @@ def _split_shape(tensor, element_shape, lengths, *, c):
     return ()
 
 
-scatter.shape(lambda tensor, indices, element_shape: ())
-scatter_v2.shape(lambda tensor, indices, element_shape, num_elements: ())
+scatter.shape(lambda tensor, indices, element_shape: _one_list(element_shape))
+scatter_v2.shape(lambda tensor, indices, element_shape, num_elements: _one_list(element_shape, num_elements))
+
+
+def _one_list(element_shape: Any, number: Any = ()) -> tuple:
+    """The shape of a list's handle. The shape of its elements is a vector or -1, their number a scalar."""
+    rank_at_most(element_shape, 1)
+    rank_is(number, 0)
+    return ()
+
+
+def _number(x: torch.Tensor, name: str) -> int:
+    if x.dim():
+        raise errors.invalid(f"{name} must be a scalar, got shape {list(x.shape)}")
+    return int(x)
 
 
 @empty_list.kernel
 def _empty_list_kernel(element_shape, max_num_elements, *, element_dtype):
-    return TensorList([], 0, element_dtype, dims_in(element_shape), int(max_num_elements))
+    return TensorList([], 0, element_dtype, dims_in(element_shape), _number(max_num_elements, "max_num_elements"))
 
 
 @reserve.kernel
 def _reserve_kernel(element_shape, num_elements, *, element_dtype):
-    n = int(num_elements)
+    n = _number(num_elements, "num_elements")
     if n < 0:
         raise errors.invalid(f"The num_elements to reserve must be a non negative number, but got {n}")
     return TensorList(unset(n), n, element_dtype, dims_in(element_shape), only=-1)
@@ -142,7 +155,7 @@ def _scatter_kernel(tensor, indices, element_shape, *, element_dtype):
 
 @scatter_v2.kernel
 def _scatter_v2_kernel(tensor, indices, element_shape, num_elements, *, element_dtype):
-    n = int(num_elements)
+    n = _number(num_elements, "num_elements")
     if n < -1:
         raise errors.invalid(f"TensorListScatter expects num_elements >= -1, found: {n}")
     items = scattered(tensor, indices, unset(max(n, 0)), n if n >= 0 else None)

@@ -260,6 +260,14 @@ def recorded(name: str, write: Any) -> Any:
     return done
 
 
+def _silent() -> bool:
+    """Whether it is certain that nothing is written: then no step is needed."""
+    if state.writer is None:
+        return True
+    wanted = should_record_summaries()
+    return not wanted if isinstance(wanted, bool) else context.executing_eagerly() and not bool(wanted)
+
+
 def chosen_step(step: Any) -> Any:
     """The step to write with; ValueError if there is none."""
     if step is None:
@@ -279,7 +287,7 @@ def _number(step: Any) -> Any:
 def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: str | None = None) -> Any:
     """Writes a tensor under a tag, with the metadata of a plugin of TensorBoard; whether it was written."""
     with name_scope(name or "write_summary"):
-        if state.writer is None:
+        if _silent():
             return constant(False)
         step = chosen_step(step)
         data = b"" if metadata is None else metadata.SerializeToString() if hasattr(metadata, "SerializeToString") else metadata
@@ -294,7 +302,7 @@ def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: s
 def write_raw_pb(tensor: Any, step: Any = None, name: str | None = None) -> Any:
     """Writes a serialized Summary message; whether it was written."""
     with name_scope(name or "write_raw_pb"):
-        if state.writer is None:
+        if _silent():
             return constant(False)
         step = chosen_step(step)
         return recorded("raw", lambda handle: get("WriteRawProtoSummary")(handle, _number(step), convert(tensor)))
