@@ -167,6 +167,10 @@ def test_summaries_that_are_not_recorded_need_no_step(tmp_path):
             assert not tf.summary.write("tag", 42)
         with tf.summary.record_if(tf.constant(False)):
             assert not tf.summary.scalar("tag", 42.0)
+        calls = []
+        with tf.summary.record_if(lambda: calls.append(1) or len(calls) == 1):
+            assert tf.summary.write("tag", 42, step=0) and not tf.summary.write("tag", 42, step=0)
+        assert len(calls) == 2
         with pytest.raises(ValueError, match="No step set"):
             tf.summary.write("tag", 42)
 

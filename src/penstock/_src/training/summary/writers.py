@@ -262,10 +262,10 @@ def recorded(name: str, write: Any) -> Any:
 
 def _silent() -> bool:
     """Whether it is certain that nothing is written: then no step is needed."""
-    if state.writer is None:
+    wanted = True if state.recording is None or callable(state.recording) else state.recording     # a function is called once
+    if state.writer is None or wanted is False:
         return True
-    wanted = should_record_summaries()
-    return not wanted if isinstance(wanted, bool) else context.executing_eagerly() and not bool(wanted)
+    return isinstance(wanted, Tensor) and context.executing_eagerly() and not bool(wanted)
 
 
 def chosen_step(step: Any) -> Any:
