@@ -47,6 +47,17 @@ _locks: weakref.WeakValueDictionary[str, _Lock] = weakref.WeakValueDictionary()
 _locks_lock = threading.Lock()
 
 
+def _forget() -> None:
+    """In a fork, whose other threads are gone: what they held is free. The locks between processes are not affected."""
+    global _locks_lock
+    _locks_lock = threading.Lock()
+    _locks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
 def _in_process(key: str) -> _Lock:
     with _locks_lock:
         found = _locks.get(key)

@@ -23,6 +23,7 @@ from penstock._src.kernels import arrays, bridge, indexing, pointwise, products
 from penstock._src.kernels.host_memory import own_pages
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get, op
+from penstock._src.ops.state import forks
 
 Value = torch.Tensor | np.ndarray
 _FIRST = (" (run tf.global_variables_initializer(), for metrics tf.local_variables_initializer(), or restore a checkpoint, "
@@ -47,6 +48,7 @@ class VariableResource:
         self.name, self.dtype, self.dims, self.value = name, dtype, dims, value
         self.lock = threading.RLock()
         self.order: tuple[int, ...] | None = None
+        forks.watch(self)
 
     def arrange(self, order: tuple[int, ...]) -> None:
         """Keeps the value with its axes in another order in memory, from now on."""
