@@ -43,27 +43,30 @@ class _Lock:
         self.depth = 0
 
 
-_locks: weakref.WeakValueDictionary[str, _Lock] = weakref.WeakValueDictionary()
-_locks_lock = threading.Lock()
+class _Table:
+    """The thread locks of this process by folder."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """In a fork, whose other threads are gone: what they held is free. Locks between processes are not affected."""
+        self.lock = threading.Lock()
+        self.locks: weakref.WeakValueDictionary[str, _Lock] = weakref.WeakValueDictionary()
+
+    def of(self, key: str) -> _Lock:
+        """The lock of a folder."""
+        with self.lock:
+            found = self.locks.get(key)
+            if found is None:
+                found = self.locks[key] = _Lock()
+            return found
 
 
-def _forget() -> None:
-    """In a fork, whose other threads are gone: what they held is free. The locks between processes are not affected."""
-    global _locks_lock
-    _locks_lock = threading.Lock()
-    _locks.clear()
-
-
+_table = _Table()
+_in_process = _table.of
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
-
-
-def _in_process(key: str) -> _Lock:
-    with _locks_lock:
-        found = _locks.get(key)
-        if found is None:
-            found = _locks[key] = _Lock()
-        return found
+    os.register_at_fork(after_in_child=_table.reset)
 
 
 @contextlib.contextmanager
