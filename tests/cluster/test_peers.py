@@ -286,3 +286,22 @@ def test_the_error_of_a_step_says_why_the_connection_was_lost(cluster):
         peers.lose(PS, peers.get(PS).dial, "it has been silent for 4 seconds")
         with pytest.raises(E.AbortedError, match="it has been silent for 4 seconds. Create a new session"):
             sess.run(x)
+
+
+@pytest.mark.parametrize("answer", [b"", OSError("closed")])
+def test_a_connection_that_is_closed_in_the_middle_of_a_beat_is_not_lost(monkeypatch, answer):
+    monkeypatch.setattr("penstock._src.cluster.peers.BEAT", 0.01)
+    over = threading.Event()
+
+    class Closing:
+        def settimeout(self, seconds):
+            pass
+
+        def sendall(self, data):
+            over.set()
+
+        def recv(self, size):
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+    assert beat(Closing(), over) == ""

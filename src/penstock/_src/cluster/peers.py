@@ -286,15 +286,16 @@ class Peers:
 
 
 def beat(sock: Any, over: threading.Event) -> str:
-    """Sends a heartbeat every BEAT seconds until `over`; returns the reason if those of the peer stop."""
+    """Sends a heartbeat every BEAT seconds until `over`; returns the reason if those of the peer stop before that."""
+    reason = ""
     try:
-        while not over.wait(BEAT):
+        while not reason and not over.wait(BEAT):
             sock.sendall(b".")
             if not _heard(sock, STALLED, lambda: sock.recv(1)):
-                return "it has ended the connection"
+                reason = "it has ended the connection"
     except OSError as e:
-        return _why(e, STALLED)
-    return ""
+        reason = _why(e, STALLED)
+    return "" if over.is_set() else reason           # a connection that was closed in the middle of a beat is not lost
 
 
 def hear(sock: Any, lost: float) -> str:
