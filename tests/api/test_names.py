@@ -17,6 +17,8 @@ TENSORFLOW_2 = {     # where argument lists are those of TensorFlow 2, which are
     "autograph.to_code": "without arg_values and arg_types",
     "autograph.to_graph": "without arg_values and arg_types",
     "keras.experimental.LinearModel.__init__": "kernel_initializer is zeros",
+    **dict.fromkeys(("keras.losses.KLDivergence.__init__", "losses.KLDivergence.__init__"), "the name is kl_divergence"),
+    **dict.fromkeys(("keras.losses.LogCosh.__init__", "losses.LogCosh.__init__"), "the name is log_cosh"),
     "train.Checkpoint.__init__": "root comes first",
     "image.adjust_jpeg_quality": "dct_method comes before name",
     **dict.fromkeys((f"nn.depthwise_conv2d_{kind}" for kind in (
