@@ -328,6 +328,8 @@ class Function:
         """How often the Python function has been traced."""
         return self._trace_count
 
+    _get_tracing_count = experimental_get_tracing_count          # an earlier name
+
     def _decorate(self, decorator: Callable) -> None:
         if self._created is not None:
             raise ValueError(f"Functions cannot be decorated after they have been traced. ({self._name})")

@@ -9,3 +9,4 @@ KerasTensor, Node = node.KerasTensor, node.Node
 Functional = tf.keras.Model                      # one class is both
 BatchNormalizationV1 = BatchNormalizationV2 = tf.keras.layers.BatchNormalization
 OptimizerV2 = tf.keras.optimizers.Optimizer
+ReductionV2 = tf.keras.losses.Reduction

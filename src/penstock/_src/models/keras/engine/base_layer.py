@@ -473,6 +473,8 @@ class Layer(Connected, Losing, Weighted):
     compute_dtype = property(lambda self: self._policy.compute_dtype, doc="The dtype of the computations.")
     dtype_policy = property(lambda self: self._policy, doc="The dtypes of variables and computations.")
     _compute_dtype = property(lambda self: self._policy.compute_dtype)
+    _compute_dtype_object = property(lambda self: self._compute_dtype and as_dtype(self._compute_dtype),
+                                     doc="The dtype of the computations as a DType; libraries compare it.")
     _dtype_policy = property(lambda self: self._policy)
 
     @property

@@ -7,6 +7,7 @@ stand beside it, in `assets.extra/keras`. tf.keras of TensorFlow 2.4 to 2.15 has
 """
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -20,6 +21,7 @@ from penstock._src.base.static_shape import TensorShape
 from penstock._src.eager.function import ConcreteFunction, Function
 from penstock._src.graph import context, messages
 from penstock._src.graph.composite_tensor import CompositeTensor
+from penstock._src.graph.func_graph import FuncGraph
 from penstock._src.graph.type_spec import TensorSpec, TypeSpec, type_spec_from_value
 from penstock._src.io import paths
 from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
@@ -132,7 +134,7 @@ def extra_dependencies(model: Any, cache: Any) -> dict[str, Any]:
 @earlier_configs()
 def metadata(model: Any) -> str:
     """The description of a model, for its object in a SavedModel."""
-    found: dict[str, Any] = {"class_name": type(model).__name__, "name": model.name, "trainable": model.trainable,
+    found: dict[str, Any] = {"class_name": get_registered_name(type(model)), "name": model.name, "trainable": model.trainable,
                              "is_graph_network": bool(model._is_graph_network), "backend": "tensorflow",
                              "keras_version": "2.2.4-tf"}
     try:
@@ -140,6 +142,11 @@ def metadata(model: Any) -> str:
         found["model_config"] = {"class_name": type(model).__name__, "config": found["config"]}
     except NotImplementedError:
         pass
+    specs = None if model._is_graph_network else model.save_spec(dynamic_batch=False)
+    if specs is not None and all(isinstance(spec, TensorSpec) for spec in nest.flatten(specs)):
+        args, kwargs = specs
+        found["full_save_spec"] = {"class_name": "__tuple__", "items": [
+            [nest.map_structure(_encoded_spec, a) for a in args], nest.map_structure(_encoded_spec, kwargs)]}
     if model._is_compiled and model.optimizer is not None:
         found["training_config"] = training_config(model)
     return json.dumps(found, default=model_files.plain_json)
@@ -161,6 +168,12 @@ def layer_metadata(layer: Any) -> str:
     if shape is not None:
         found["build_input_shape"] = _encoded_shape(shape)
     return json.dumps(found, default=model_files.plain_json)
+
+
+def _encoded_spec(spec: TensorSpec) -> dict[str, Any]:
+    """A TensorSpec as tf.keras writes it."""
+    parts = [_encoded_shape(spec.shape), spec.dtype.name, spec.name]
+    return {"class_name": "TypeSpec", "type_spec": "tf.TensorSpec", "serialized": {"class_name": "__tuple__", "items": parts}}
 
 
 def _encoded_shape(shape: Any) -> Any:
@@ -226,16 +239,32 @@ def _of_config(found: dict[str, Any], custom_objects: Any) -> Any:
     """The model of stored metadata, built if they say how; None where they have no config, or a class is not known."""
     if "model_config" not in found:
         return None
-    try:
-        model = model_files.model_from_config(found["model_config"], custom_objects)
-    except ValueError as e:
-        if not is_unknown(e):
-            raise
-        return None
-    shape = found.get("build_input_shape")
-    if not model.built and not model._is_graph_network and shape is not None:
+    for name in dict.fromkeys((found["model_config"]["class_name"], found.get("class_name"))):   # plain, and as registered
+        try:
+            model = model_files.model_from_config({**found["model_config"], "class_name": name}, custom_objects)
+        except ValueError as e:
+            if not is_unknown(e):
+                raise
+            continue
+        if not model.built and not model._is_graph_network:
+            try:
+                _build(model, found)
+            except (TypeError, ValueError):             # `call` cannot be traced here: the saved functions can be called
+                return None
+        return model
+    return None
+
+
+def _build(model: Any, found: dict[str, Any]) -> None:
+    """Makes the variables of a model, which metadata say what it was called with, or what shape it was built for."""
+    specs, shape = found.get("full_save_spec"), found.get("build_input_shape")
+    if specs and all(isinstance(spec, TensorSpec) for spec in nest.flatten(specs)):
+        args, kwargs = specs
+        with FuncGraph("build_graph").as_default() if context.executing_eagerly() else contextlib.nullcontext():
+            args, kwargs = nest.map_structure(lambda s: backend.placeholder(shape=s.shape, dtype=s.dtype), (args, kwargs))
+            model(*args, **kwargs)
+    elif shape is not None:
         model.build(shape)
-    return model
 
 
 def _of_functions(path: str, found: dict[str, Any]) -> Any:
@@ -279,6 +308,8 @@ def _decoded(value: dict[str, Any]) -> Any:
     kind = value.get("class_name")
     if kind in ("__tuple__", "TensorShape") and "items" in value:
         return tuple(value["items"])
+    if kind == "TypeSpec" and value.get("type_spec") == "tf.TensorSpec":
+        return TensorSpec(*value["serialized"])
     return None if kind == "__ellipsis__" else value
 
 
