@@ -221,3 +221,9 @@ def test_writers_of_events_under_earlier_names(tmp_path):
         writer = io.SummaryWriterCache.get(str(tmp_path))
         assert isinstance(writer, io.SummaryWriter) and io.SummaryWriterCache.get(str(tmp_path)) is writer
         io.SummaryWriterCache.clear()
+
+
+def test_variable_of_variable_scopes():
+    with tf.Graph().as_default():
+        made = _module("ops.variable_scope").variable(initial_value=2.0, trainable=False, collections=["mine"], name="v")
+        assert isinstance(made, v1.Variable) and v1.get_collection("mine") == [made] and not v1.trainable_variables()
