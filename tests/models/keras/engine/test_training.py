@@ -471,3 +471,19 @@ def test_steps_with_a_fraction_and_of_all_data(kind, steps, expected):
     before = m.optimizer.iterations.numpy()
     m.fit(**given, steps_per_epoch=steps, verbose=0)
     assert m.optimizer.iterations.numpy() - before == expected
+
+
+@pytest.mark.parametrize("as_dataset", [False, True])
+@pytest.mark.parametrize("shape", [(4,), (4, 1)])
+def test_weights_may_have_a_last_dimension_of_one(as_dataset, shape):
+    """A column of weights for a vector of targets, too."""
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer=tf.keras.initializers.Constant(0.1))])
+    model.compile("sgd", "mse", weighted_metrics=["mae"])
+    x, y = np.arange(12, dtype=np.float32).reshape(4, 3), np.ones(shape, np.float32)
+    weights = np.array([[1.0], [2], [3], [4]], np.float32)
+    dataset = tf.data.Dataset.from_tensor_slices((x, y, weights)).batch(4)
+    run = (lambda f: f(dataset, verbose=0)) if as_dataset else (lambda f: f(x, y, sample_weight=weights, verbose=0))
+    np.testing.assert_allclose(run(model.evaluate), [5.05, 1.24], rtol=1e-5)          # recorded from tf.keras
+    np.testing.assert_allclose(run(model.fit).history["loss"], [5.05], rtol=1e-5)
+    with pytest.raises(ValueError, match=r"cannot be\s+broadcast|same number of samples"):
+        model.evaluate(x, y, sample_weight=np.ones([5, 1]), verbose=0)

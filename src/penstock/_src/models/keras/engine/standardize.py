@@ -238,6 +238,8 @@ def _check_weights(y: Any, weight: Any, mode: Any) -> None:
                              "a time dimension.")
         if len(shape) != 2:
             raise ValueError(f"Found a sample_weight array with shape {shape}. Weights per time step need an array of rank 2.")
+    if len(shape) == len(target) + 1 and shape[-1] == 1:        # the loss drops that dimension
+        shape = shape[:-1]
     if len(shape) > len(target):
         raise ValueError(f"Found a sample_weight with shape{shape}.Expected sample_weight with rank less than or equal to "
                          f"{len(target)}")
