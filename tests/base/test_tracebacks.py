@@ -39,7 +39,7 @@ THREAD = "t = threading.Thread(target=lambda: list(tf.data.Dataset.from_tensors(
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory):
-    """(files in the traceback, its last line) of each line of a program, as Python would print it; then of a thread, and of the
+    """(files in the traceback, its error) of each line of a program, as Python would print it; then of a thread, and of the
     first line without the filter."""
     program = tmp_path_factory.mktemp("tracebacks") / "program.py"
     text = MODEL
@@ -52,7 +52,8 @@ def printed(tmp_path_factory):
     found = []
     for part in done.stderr.split("=" * 9):
         lines = part.strip().splitlines()
-        found.append(([line.split('"')[1] for line in lines if line.startswith('  File "')], lines[-1]))
+        files = [line.split('"')[1] for line in lines if line.startswith('  File "')]
+        found.append((files, " ".join(line for line in lines if line and line[0] != " ")))
     return dict(zip([*LINES, "thread", "whole"], found, strict=True)), str(program)
 
 

@@ -213,3 +213,8 @@ def test_with_shape(session):
     assert check([], tf.ones([1])).shape == []
     with pytest.raises(tf.errors.InvalidArgumentError, match="Wrong shape"):
         session.run(check(tf.constant([2]), fixed))
+
+
+def test_names_of_contrib_leave_functions_their_own():
+    assert contrib.keras.losses.mse is tf.keras.losses.mse
+    assert contrib.keras.losses.mse.__name__ == "mean_squared_error"

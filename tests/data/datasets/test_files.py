@@ -145,10 +145,13 @@ def test_what_is_published_has_reached_the_disk(tmp_path, monkeypatch):
     elements(D.range(5).cache(str(tmp_path / "c")))
     (old, new), = [d for d in done if isinstance(d, tuple) and d[1].endswith("c.index")]
     assert old in done[:done.index((old, new))] and str(tmp_path) in done[done.index((old, new)):]
+    done.clear()
     D.range(5).save(str(tmp_path / "s"))
-    shards = [str(p) for p in (tmp_path / "s").glob("*.shard")]
-    (old, new), = [d for d in done if isinstance(d, tuple) and d[1].endswith("dataset_spec.pb")]
-    assert shards and set(shards) <= set(done[:done.index((old, new))])
+    (old, new), = [d for d in done if isinstance(d, tuple) and d[1].endswith(".written")]
+    before = done[:done.index((old, new))]
+    assert f"{old}/00000000.shard" in before and before[-1] == old
+    assert any(d[1] == f"{old}/dataset_spec.pb" for d in before if isinstance(d, tuple))
+    assert str(tmp_path / "s") in done[done.index((old, new)):]
 
 
 def test_sql(tmp_path):

@@ -227,7 +227,7 @@ def test_a_generator_cannot_be_a_function():
     @tf.function
     def f(x):
         yield x
-    with pytest.raises(NotImplementedError, match="generators"):
+    with pytest.raises(TypeError, match="is a generator"):
         f(C(1))
 
 

@@ -88,7 +88,7 @@ def test_scatter_nd():
 
 
 def test_scatter_shapes_at_construction(graph):
-    with pytest.raises(ValueError, match="outer 1 dimensions"):
+    with pytest.raises(ValueError, match="must match dimensions"):
         tf.scatter_nd([[0], [1]], [1], [3])
 
 

@@ -105,10 +105,18 @@ def test_queues_bring_as_many_elements_as_there_are():
         total = tf.reduce_sum(tf.square(queue.dequeue_up_to(4)), -1)
         sess.run(queue.close())
         for rows in PARTS:
-            np.testing.assert_allclose(sess.run(total), (rows * rows).sum(-1))
+            np.testing.assert_allclose(sess.run(total), (rows * rows).sum(-1), rtol=1e-5)
         assert any(isinstance(r, Arriving) for r in runnables(sess))
         with pytest.raises(tf.errors.OutOfRangeError):
             sess.run(total)
+
+
+def test_a_step_may_fill_the_queue_that_it_empties():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        queue = tf.FIFOQueue(30, [tf.float32], [[3]])
+        total = tf.reduce_sum(queue.dequeue_up_to(1), -1)
+        fill = queue.enqueue(X[3])
+        assert sess.run([total, fill], options=tf.RunOptions(timeout_in_ms=60_000))[0] == X[3].sum()
 
 
 def test_errors_name_the_op_of_either_part():

@@ -42,8 +42,13 @@ def with_sections(doc: str, sections: str) -> str:
     return "\n\n".join(part for part in (text, sections, example) if part)
 
 
+def _is_defined(function: types.FunctionType) -> bool:
+    return getattr(sys.modules.get(function.__module__), function.__name__, None) is function
+
+
 class Later:
-    """A table entry for an object that is made when one of its names is first requested; a function is called `name`."""
+    """A table entry for an object that is made when one of its names is first requested. A function that is made for it is
+    called `name`; one that a module defines keeps its own name."""
 
     __slots__ = ("_make", "made", "_name")
 
@@ -54,7 +59,7 @@ class Later:
         """The object, made once."""
         if self.made is None:
             made = self._make()
-            self.made = called(made, self._name) if isinstance(made, types.FunctionType) else made
+            self.made = called(made, self._name) if isinstance(made, types.FunctionType) and not _is_defined(made) else made
         return self.made
 
 

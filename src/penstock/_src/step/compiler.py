@@ -41,7 +41,7 @@ def compile_step(spec: StepSpec, env: StepEnv) -> Runnable:
     if not (env.whole and env.options.shape_optimization):
         return runnable_of(optimized(spec, env), env, Origin(spec, env))
     cut = Cut()
-    first = optimized(spec, env, part=None if env.ctx.devices.mixed else cut.first)
+    first = optimized(spec, env, part=None if spec.place is not None else cut.first)
     if cut.found:
         return Arriving(runnable_of(first, env), _variants(optimized(spec, env, part=cut.rest), spec, env, cut.rest))
     if spec.shapes_open:

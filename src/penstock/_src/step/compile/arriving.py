@@ -55,7 +55,8 @@ def _cut(step: StepGraph) -> tuple[set[Node], list[Value]]:
     users, fetched = step.users(), {id(t) for t in step.fetches}
     between = [t for op in step.ops if op in head and not _may_run_twice(op) for t in op.outputs
                if id(t) not in step.fed and (id(t) in fetched or any(u not in head for u in users.get(id(t), ())))]
-    if not all(map(_is_array, (*between, *step.feeds))) or any(op.opdef.control_flow for op in head):
+    if not all(map(_is_array, (*between, *step.feeds))) or any(op.opdef.control_flow for op in head) or \
+            any(op.opdef.blocking and op not in head for op in step.ops):       # which the data may wait for
         return set(), []
     return head, between
 

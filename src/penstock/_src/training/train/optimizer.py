@@ -212,7 +212,7 @@ class Optimizer(Trackable):
 
     def _update_one(self, grad: Any, var: Any) -> Any:
         if isinstance(var, Tensor):
-            raise NotImplementedError(f"Trying to update a tensor, which is no variable: {var}. Is the pair swapped? It is "
+            raise NotImplementedError(f"Trying to update a Tensor, which is no variable: {var}. Is the pair swapped? It is "
                                       "(gradient, variable).")
         own = "" if context.executing_eagerly() or is_eager_variable(var) else var.op.name
         with name_scope("update_" + own), scopes.colocate_with(var):

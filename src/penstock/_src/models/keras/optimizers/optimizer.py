@@ -322,7 +322,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
 
     def _update_one(self, grad: Any, var: Any, state: dict) -> Any:
         if isinstance(var, Tensor):
-            raise NotImplementedError(f"Trying to update a tensor, which is no variable: {var}. Is the pair swapped? It is "
+            raise NotImplementedError(f"Trying to update a Tensor, which is no variable: {var}. Is the pair swapped? It is "
                                       "(gradient, variable).")
         if is_keyed(var):
             return self._update_rows(grad, var, state)
