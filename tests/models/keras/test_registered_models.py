@@ -8,7 +8,7 @@ from penstock._src.models.keras.saving import saved_model
 
 @tf.keras.utils.register_keras_serializable("tests")
 class Counted(tf.keras.Model):
-    """A model whose `build` cannot know what it is called with: whole numbers, and a weight for each."""
+    """A model whose `build` cannot know its inputs: integers, and a weight for each."""
 
     def __init__(self, size=4, **kwargs):
         super().__init__(**kwargs)

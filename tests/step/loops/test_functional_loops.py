@@ -246,7 +246,7 @@ def test_a_number_may_take_the_value_of_an_invariant():
 
 
 def test_values_that_every_group_computes_again_are_no_op():
-    """A loop in which two groups compute what is made of one number, so that nothing is left of its own group."""
+    """Two groups recompute the values of a third one, which then has no results."""
     def build(n):
         def body(i, s, x):
             wide = tf.broadcast_to(s, [1])

@@ -152,7 +152,7 @@ def _is_named(cls: type) -> bool:
 
 
 def _untracked(kind: type) -> type:
-    """The type of a tuple that an object with variables holds as one of its own type."""
+    """The type of a tuple that a trackable object has wrapped."""
     return getattr(kind, "_tracked_type", kind)
 
 

@@ -70,14 +70,14 @@ def test_an_einsum_whose_shapes_do_not_fit():
 
 def test_a_lambda_may_not_create_variables():
     dense = L.Dense(1)
-    with pytest.raises(ValueError, match="Variables were created within a Lambda layer \\(bad\\)"):
+    with pytest.raises(ValueError, match="Lambda layer bad creates variables"):
         L.Lambda(lambda x: dense(x), name="bad")(tf.ones([2, 3]))
 
 
 def test_a_lambda_warns_once_of_a_variable_that_it_reads():
     v = tf.Variable(2.)
     layer = L.Lambda(lambda x: x * v, name="reads")
-    with pytest.warns(UserWarning, match="Variables were used a Lambda layer's call \\(reads\\)"):
+    with pytest.warns(UserWarning, match="Lambda layer reads reads variables"):
         layer(tf.ones([1]))
     assert layer(tf.ones([1])).numpy().tolist() == [2.]             # a second warning would be an error
 

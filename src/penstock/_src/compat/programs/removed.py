@@ -125,7 +125,8 @@ def _load_source(name: str, pathname: str, file: Any = None) -> types.ModuleType
 
 
 def _unpickle(file: Any, **kwargs: Any) -> Any:
-    """cPickle.load: of a file that is open for text, too; text in Python 2's pickles may be bytes."""
+    """cPickle.load, which a program calls on its own files. The file may be open for text, and text in pickles of Python 2 be
+    bytes."""
     file = getattr(file, "buffer", file)
     if not hasattr(file, "seekable") or not file.seekable():
         return pickle.load(file, **kwargs)

@@ -31,18 +31,12 @@ def _shapes(value: Any) -> Any:
     return type(value)(_shapes(v) for v in value)
 
 
-_CREATED = """
-The following Variables were created within a Lambda layer ({name})
-but are not tracked by said layer:
+_CREATED = """The function of the Lambda layer {name} creates variables, and would do so in every call:
 {variables}
-The layer cannot safely ensure proper Variable reuse: it would create them
-anew in each call. Subclass `Layer` for a layer with variables."""
-_USED = """
-The following Variables were used a Lambda layer's call ({name}), but
-are not present in its tracked objects:
+A Lambda layer has no variables. Create them in `build` of a subclass of `Layer`."""
+_USED = """The function of the Lambda layer {name} reads variables that the layer does not track:
 {variables}
-It is possible that this is intended behavior, but the layer and its model
-do not save or train them. Subclass `Layer` for a layer with variables."""
+The model neither trains nor saves them. If it should, make them attributes of a subclass of `Layer`."""
 
 
 @export("keras.layers.Lambda")
