@@ -118,7 +118,8 @@ def test_tutorials_print_what_they_show(page, tmp_path):
 # The tests that run blocks of other pages, and how many; None for all of them.
 OTHER_TESTS = {"README.md": ("tests/test_docs.py", None), "docs/errors.md": ("tests/test_docs.py", None),
                "docs/devices.md": ("tests/test_docs.py", 3), "docs/onnx.md": ("tests/test_docs.py", 1),
-               "docs/mistakes.md": ("tests/mistakes/test_mistakes.py", None),
+               **{f"docs/mistakes/{p.name}": ("tests/mistakes/test_mistakes.py", None)
+                  for p in (ROOT / "docs" / "mistakes").glob("*.md")},
                "docs/distribute.md": ("tests/models/distribute/test_docs.py", 3),
                "docs/coordinator.md": ("tests/models/distribute/test_coordinator_keras.py", 1),
                "docs/programs.md": ("tests/compat/programs/test_page.py", 1)}
@@ -137,7 +138,8 @@ def test_every_block_of_python_runs(page):
         assert len(need) == len(re.findall(PROGRAM_BLOCK, (ROOT / page).read_text(), re.S | re.M))
     elif need:
         file, count = OTHER_TESTS[page]
-        assert pathlib.Path(page).name in (ROOT / file).read_text() and count in (None, len(need))
+        named = page if page in (ROOT / file).read_text() else pathlib.Path(page).parent.name
+        assert named in (ROOT / file).read_text() and count in (None, len(need))
     assert [code for code in indented_blocks(page) if is_program(code)] == []
 
 

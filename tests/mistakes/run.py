@@ -1,21 +1,34 @@
 """Runs every mistake with the given module and prints, as JSON, the exception of each: its type and its message.
 
     python -m tests.mistakes.run penstock        # or tensorflow
+
+A mistake is a function of `tf`, or of `v1`: then it uses the 1.x API and runs in a graph of its own. Each module beside this
+one has the mistakes of one subject; the first line of its docstring is the title of its page.
 """
 import importlib
 import json
 import sys
 
-from tests.mistakes.across_parts import ACROSS_PARTS
-from tests.mistakes.first_weeks import FIRST_WEEKS
-from tests.mistakes.keras_and_data import KERAS_AND_DATA
-from tests.mistakes.less_used import LESS_USED
-from tests.mistakes.mistakes import MISTAKES
-from tests.mistakes.next_steps import NEXT_STEPS
-from tests.mistakes.rarer import RARER
-from tests.mistakes.second_project import SECOND_PROJECT
+from tests.mistakes import (
+    datasets,
+    distribution,
+    functions,
+    graphs,
+    habits,
+    layers,
+    models,
+    operations,
+    saving,
+    sessions,
+    tensors,
+    text_and_images,
+    training,
+)
 
-ALL = [*MISTAKES, *RARER, *KERAS_AND_DATA, *ACROSS_PARTS, *FIRST_WEEKS, *NEXT_STEPS, *LESS_USED, *SECOND_PROJECT]
+SUBJECTS = {subject: [value for value in vars(subject).values() if getattr(value, "__module__", "") == subject.__name__]
+            for subject in (tensors, operations, text_and_images, functions, datasets, layers, models, training, saving,
+                            graphs, sessions, distribution, habits)}
+ALL = [mistake for mistakes in SUBJECTS.values() for mistake in mistakes]
 
 
 def outcome(mistake, tf):

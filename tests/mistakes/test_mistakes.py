@@ -8,26 +8,27 @@ import pytest
 
 import penstock
 import penstock.compat.v1
-from tests.mistakes.run import ALL, outcome
+from tests.mistakes.run import ALL, SUBJECTS, outcome
 
 ROOT = pathlib.Path(__file__).parents[2]
 TYPES = json.loads((pathlib.Path(__file__).parent / "types.json").read_text())
 # Subclasses of what TensorFlow raises.
 BASES = {"MissingName": "AttributeError", "IncompatibleInputs": "TypeError", "InputTypeError": "TypeError"}
+HERE = "the file of the mistake"
 WORDS = {
     "matmul_of_sizes_that_do_not_fit": ["[2, 3]", "[4, 5]"],
     "add_of_shapes_that_do_not_broadcast": ["(2, 3)", "(4,)"],
     "channels_of_filter_and_image_differ": ["8 vs 3", "filter"],
     "decode_of_a_file_that_is_not_an_image": ["PNG", "size 12"],
-    "tensor_that_leaves_a_function": ["out of scope", "'f'", "Return it from the function", "mistakes.py:"],
+    "tensor_that_leaves_a_function": ["out of scope", "'f'", "Return it from the function", HERE],
     "variable_made_in_every_call": ["outside of the function"],
     "contrib_in_the_2_x_api": ["penstock.compat.v1.contrib"],
     "session_of_the_2_x_api": ["penstock.compat.v1.Session"],
-    "placeholder_without_a_feed": ["'x'", "mistakes.py:"],
-    "feed_of_a_wrong_shape": ["(2,)", "(None, 3)", "mistakes.py:"],
+    "placeholder_without_a_feed": ["'x'", HERE],
+    "feed_of_a_wrong_shape": ["(2,)", "(None, 3)", HERE],
     "variable_without_initialization": ["global_variables_initializer"],
     "checkpoint_without_a_variable": ["Key w not found"],
-    "error_in_a_map_of_a_dataset": ["mistakes.py:"],
+    "error_in_a_map_of_a_dataset": [HERE],
     "fit_with_different_numbers_of_rows": ["4", "3"],
     "layer_with_an_unknown_activation": ["rellu", "did you mean 'relu'"],
     "model_compiled_with_an_unknown_loss": ["mean_square", "mean_squared_error"],
@@ -39,8 +40,8 @@ WORDS = {
     "fit_without_labels": ["targets are missing", "`y`"],
     "fit_with_batches_of_no_rows": ["batch_size", "0"],
     "weights_file_that_is_missing": ["/no/such.weights.h5"],
-    "queue_that_is_closed": ["'fifo_queue'", "mistakes.py:"],
-    "end_of_a_dataset": ["mistakes.py:"],
+    "queue_that_is_closed": ["'fifo_queue'", HERE],
+    "end_of_a_dataset": [HERE],
     "tape_watching_a_number": ["3.0"],
     "condition_that_is_not_a_boolean": ["bool", "float32"],
     "ragged_sum_of_other_rows": ["[0 1 3]", "[0 2 3]"],
@@ -86,7 +87,7 @@ WORDS = {
     "list_of_booleans_as_an_index": ["[True, False, True]", "tf.boolean_mask"],
     "text_files_named_by_a_number": ["`filenames`", "tf.int32"],
     "windows_without_a_size": ["`window_size`", "must be specified"],
-    "error_in_a_generator": ["KeyError: 'label'", "next_steps.py", "in rows"],
+    "error_in_a_generator": ["KeyError: 'label'", HERE, "in rows"],
     "variable_without_a_shape": ["Variable w", "`shape`"],
     "placeholder_with_its_arguments_swapped": ["'dtype'", "[None, 2]"],
     "operation_run_without_a_session": ["execute operation"],
@@ -114,20 +115,36 @@ WORDS = {
     "steps_per_epoch_that_are_negative": ["`steps_per_epoch`", "-3"],
     "bidirectional_with_an_unknown_merge": ["'product'"],
     "batch_normalization_of_an_unknown_width": ["(None, None)", "axis"],
+    "average_pooling_with_negative_strides": ["`strides`", "-1"],
+    "random_zoom_below_minus_one": ["height_factor", "at least -1", "(-2.0, 0.5)"],
+    "specificity_above_one": ["`specificity`", "[0, 1]", "1.5"],
+    "loss_with_an_unknown_reduction": ["'average'", "sum_over_batch_size"],
+    "loop_variable_that_becomes_none": ["'y'", "None at the end"],
+    "window_used_as_a_tensor": ["'_VariantDataset'"],
+    "dimension_of_text": ["'a'"],
 }
 
 
 def test_the_types_of_all_are_recorded():
-    assert len(ALL) >= 690 and list(TYPES) == [m.__name__ for m in ALL]
+    assert len(ALL) >= 790 and list(TYPES) == [m.__name__ for m in ALL]
 
 
-def test_the_page_shows_what_these_tests_run():
-    """Every block of docs/mistakes.md is the body of a mistake."""
+@pytest.fixture(scope="module")
+def maker():
     spec = importlib.util.spec_from_file_location("make_mistakes_page", ROOT / "scripts" / "make_mistakes_page.py")
-    maker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(maker)
-    shown = re.findall(r"^```python mistake\n(.*?)\n```$", (ROOT / "docs" / "mistakes.md").read_text(), re.S | re.M)
-    assert shown == [maker.source(m) for m in ALL]
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.__name__.rpartition(".")[2])
+def test_the_pages_show_what_these_tests_run(maker, subject):
+    """Every block of docs/mistakes is the body of a mistake, and the index has every page."""
+    page = (ROOT / "docs" / maker.file_name(subject)).read_text()
+    shown = re.findall(r"^```python mistake\n(.*?)\n```$", page, re.S | re.M)
+    assert shown == [maker.source(m) for m in SUBJECTS[subject]]
+    row = f"| [{maker.heading(subject)}]({maker.file_name(subject)}) | {len(shown)} |"
+    assert row in (ROOT / "docs" / "mistakes.md").read_text()
 
 
 @pytest.mark.parametrize("mistake", ALL, ids=lambda m: m.__name__)
@@ -135,4 +152,5 @@ def test_the_error_is_the_one_of_tensorflow(mistake):
     name = mistake.__name__
     kind, message = outcome(mistake, penstock)
     assert BASES.get(kind, kind) == TYPES[name]
-    assert message and [w for w in WORDS.get(name, []) if w not in message] == []
+    words = [pathlib.Path(mistake.__code__.co_filename).name if w is HERE else w for w in WORDS.get(name, [])]
+    assert message and [w for w in words if w not in message] == []

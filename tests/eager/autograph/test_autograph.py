@@ -257,6 +257,38 @@ def test_variable_of_a_loop_that_does_not_run():
         f(C(0))
 
 
+def test_variable_that_is_none_before_a_loop():
+    """It gets the type of its first value, as in TensorFlow; a variable that stays None is None."""
+    @tf.function
+    def last(n):
+        found = other = None
+        for i in tf.range(n):
+            found = [i, tf.cast(i, tf.float32) * 2.0]
+        return found, other
+    found, other = last(C(3))
+    assert [x.numpy() for x in found] == [2, 4.0] and other is None
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at least once to initialize .*found"):
+        last(C(0))
+
+    @tf.function
+    def largest(x):
+        best = None
+        while x > 0:
+            best = x if best is None else tf.maximum(best, x)
+            x -= 1
+        return best
+    assert largest(C(4)).numpy() == 4
+    with pytest.raises(ValueError, match="'y' is None at the end of the iteration"):
+        tf.function(_becomes_none)(C(2))
+
+
+def _becomes_none(n):
+    y = C(1)
+    for _ in tf.range(n):
+        y = None
+    return y
+
+
 # -- errors -----------------------------------------------------------------------------------------------------------
 def _one_branch(x):
     if x > 3:

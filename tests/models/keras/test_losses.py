@@ -107,7 +107,7 @@ def test_users_write_losses():
 
 
 def test_mistakes_are_named():
-    with pytest.raises(ValueError, match="Invalid Reduction Key"):
+    with pytest.raises(ValueError, match="Invalid reduction"):
         tf.keras.losses.MeanSquaredError(reduction="product")
     with pytest.raises(ValueError, match="Unknown loss function"):
         tf.keras.losses.get("nothing")

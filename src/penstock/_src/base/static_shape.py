@@ -55,7 +55,7 @@ def _size(value: Any) -> int | None:
         return value
     if isinstance(value, Dimension):
         return value._value
-    if isinstance(value, (str, bytes)):
+    if isinstance(value, (str, bytes)) and value.isdigit():
         size = int(value)
     elif isinstance(value, dtypes.DType):
         raise TypeError(f"Cannot convert {value} to Dimension")

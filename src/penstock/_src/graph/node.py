@@ -256,7 +256,7 @@ class Tensor(TensorType, Edge):
         if not self.static_dims:
             raise TypeError("Cannot iterate over a scalar tensor.")
         if self.static_dims[0] is None:
-            raise TypeError("Cannot iterate over a tensor with unknown first dimension.")
+            raise OperatorNotAllowedInGraphError("Cannot iterate over a tensor with unknown first dimension.")
         return (self[i] for i in range(self.static_dims[0]))
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:

@@ -44,7 +44,7 @@ class ReductionV1:
     def validate(cls, key: str) -> None:
         """Raises ValueError if `key` is not one of them."""
         if key not in cls.all():
-            raise ValueError(f"Invalid Reduction Key {key}.")
+            raise ValueError(f"Invalid reduction {key!r}: use one of {cls.all()}.")
 
 
 DEFAULT = ReductionV1.SUM_BY_NONZERO_WEIGHTS

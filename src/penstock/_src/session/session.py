@@ -207,7 +207,7 @@ class BaseSession:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if len(args) != len(feeds):
-                raise TypeError(f"this callable takes {len(feeds)} feed values, got {len(args)}")
+                raise errors.InvalidArgumentError(None, None, f"this callable takes {len(feeds)} feed values, got {len(args)}")
             values = [fed_value(self._engine, t, v) for t, v in zip(feeds, args, strict=True)]
             self._check_open()
             return plan.build(self._engine.run(plan.elements, feeds, values, kwargs.get("options"), kwargs.get("run_metadata")))

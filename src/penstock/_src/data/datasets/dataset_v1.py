@@ -135,7 +135,7 @@ def as_v1(dataset: DatasetV2) -> Any:
     return out
 
 
-class _Both(VariantDatasetV1):
+class _VariantDataset(VariantDatasetV1):
     """A dataset argument of a function; it has the methods of both APIs."""
 
     _label = "_VariantDataset"
@@ -145,4 +145,4 @@ class _Both(VariantDatasetV1):
         return context.process.eager
 
 
-Classes.made = _Both
+Classes.made = _VariantDataset

@@ -200,9 +200,10 @@ def while_stmt(test: Callable[[], Any], body: Callable[[], None], state: State, 
     """Traces test and body; the variables are carried from one iteration to the next."""
     start = state.read()
     first: Any = start
-    missing = [i for i, v in enumerate(start) if v is UNDEFINED]
+    missing = [i for i, v in enumerate(start) if v is UNDEFINED or v is None]
     if missing:
         first = _after_one(body, state, start)
+        missing = [i for i in missing if first[i] is not start[i]]          # the others are None, or local to an iteration
         start = tuple(_unset(f) if i in missing else s for i, (s, f) in enumerate(zip(start, first, strict=True)))
     carried = _Carried(state.names, start, options.get("shape_invariants") or [])
     runs: list = [convert(0)] if any(start[i] is not UNDEFINED and state.names[i] != RESULT and not
@@ -239,8 +240,8 @@ def _frame_loop(test: Callable, body: Callable, variables: list, shapes: list, p
 
 
 def _after_one(body: Callable[[], None], state: State, start: tuple) -> tuple:
-    """The state after one iteration, traced in a scratch graph: it has the types of variables that are undefined before the
-    loop."""
+    """The state after one iteration, traced in a scratch graph: it has the types of variables that are undefined or None before
+    the loop."""
     with building(_graph("first_iteration")):
         state.write(start)
         body()
@@ -250,11 +251,11 @@ def _after_one(body: Callable[[], None], state: State, start: tuple) -> tuple:
 
 
 def _unset(first: Any) -> Any:
-    """A placeholder value for a variable that is first assigned in the loop."""
+    """Zeros for a variable that is first assigned in the loop. A body that tests it for None is traced with them."""
     if first is UNDEFINED:
         return UNDEFINED
-    return nest.map_structure(lambda x: zeros_of(convert(flow(x)).dtype.base_dtype, convert(flow(x)).static_dims), first,
-                              expand_composites=True)
+    return nest.map_structure(lambda x: get("ZerosLike")(zeros_of(convert(flow(x)).dtype.base_dtype,
+                                                                  convert(flow(x)).static_dims)), first, expand_composites=True)
 
 
 class _Carried:
@@ -311,6 +312,8 @@ class _Carried:
 
     def _checked(self, name: str, i: int, after: Any) -> Tensor:
         before, dims = self.tensors[i], self.shapes[i]
+        if after is None:
+            raise ValueError(f"'{name}' is None at the end of the iteration.")
         new = _tensor(name, after)
         if new.dtype.base_dtype != before.dtype.base_dtype:
             raise TypeError(f"'{name}' has dtype {before.dtype.base_dtype.name} before the loop, but dtype "

@@ -207,7 +207,7 @@ def _make_plan(name: str, x: tuple, w: tuple, strides: tuple, padding: str, expl
     if len(x) != n + 2 or len(w) != n + 2:
         raise ValueError(f"input and filter must have {n + 2} dimensions, got shapes {list(x)} and {list(w)}")
     space, window = windows.spatial(x, data_format), w[:n]
-    if any(k <= 0 for k in window) and min(x) > 0:
+    if any(k <= 0 for k in (w if depthwise else window)) and min(x) > 0:
         raise ValueError(f"filter must not have zero elements (i.e. all dimensions must be non-zero), got {list(w)}")
     channels = x[windows.channel_axis(data_format)]
     groups = _groups(channels, w[n], depthwise)

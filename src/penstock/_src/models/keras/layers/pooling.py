@@ -24,6 +24,8 @@ class Pooling(Layer):
         strides = pool_size if strides is None else strides
         self.pool_size = numbers(pool_size, self.rank, "pool_size")
         self.strides = numbers(strides, self.rank, "strides")
+        if any(int(s) < 0 for s in self.strides):
+            raise ValueError(f"The `strides` of a pool must not be negative, got {strides}")
         self.padding = padding_of(padding)
         self.data_format = data_format_of(data_format)
         self.input_spec = InputSpec(ndim=self.rank + 2)

@@ -31,7 +31,7 @@ class SpectralNormalization(Wrapper):
         kernel = getattr(self.layer, "kernel", None)
         self.w: Any = getattr(self.layer, "embeddings", None) if kernel is None else kernel
         if self.w is None:
-            raise AttributeError(f"{type(self.layer).__name__} object has no attribute 'kernel' nor 'embeddings'")
+            raise ValueError(f"{type(self.layer).__name__} object has no attribute 'kernel' nor 'embeddings'")
         self.vector_u = self.add_weight("vector_u", shape=(1, self.w.shape.as_list()[-1]), trainable=False,
                                         initializer=initializers.get({"class_name": "TruncatedNormal",
                                                                       "config": {"stddev": 0.02}}))

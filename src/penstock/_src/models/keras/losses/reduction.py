@@ -32,7 +32,7 @@ class Reduction:
     def validate(cls, key: Any) -> None:
         """ValueError if `key` is not one of them."""
         if key not in cls.all():
-            raise ValueError(f"Invalid Reduction Key {key}.")
+            raise ValueError(f"Invalid reduction {key!r}: use one of {cls.all()}.")
 
 
 def same_rank(y_true: Any, y_pred: Any) -> tuple[Any, Any]:

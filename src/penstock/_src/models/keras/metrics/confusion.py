@@ -299,7 +299,7 @@ class _AtValue(_FourCounts):
 
 def _checked_share(name: str, value: float) -> float:
     if not 0 <= value <= 1:
-        raise ValueError(f"`{name}` must be in the range [0, 1].")
+        raise ValueError(f"`{name}` must be in the range [0, 1], got {value}.")
     return value
 
 

@@ -18,7 +18,8 @@ def _interval(factor: Any, name: str, low: float | None = None) -> tuple:
     """The bounds that a factor represents: itself and its opposite, or a pair."""
     lower, upper = (factor[0], factor[1]) if isinstance(factor, (tuple, list)) else (-factor, factor)
     if upper < lower or low is not None and (lower < low or upper < 0):
-        raise ValueError(f"`{name}` should be a number, or a pair of a lower and an upper bound, got {factor}")
+        least = "" if low is None else f" of at least {low:g}"
+        raise ValueError(f"`{name}` should be a number, or a pair of a lower and an upper bound{least}, got {factor}")
     return lower, upper
 
 
