@@ -51,7 +51,19 @@ class _Settings:
 
 @export("config.experimental_run_functions_eagerly", "config.run_functions_eagerly")
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Makes every tf.function call its Python function, for debugging."""
+    """Makes every tf.function call its Python function, for debugging.
+
+    Args:
+        run_eagerly: Whether to do so from now on.
+
+    Returns:
+        None.
+
+    >>> tf.config.run_functions_eagerly(True)
+    >>> print(tf.function(lambda x: float(x) + 1.0)(tf.constant(2.0)))
+    3.0
+    >>> tf.config.run_functions_eagerly(False)
+    """
     _Settings.eagerly = bool(run_eagerly)
 
 

@@ -63,7 +63,22 @@ def _wait_for(inputs: list, device_name: str, name: str | None) -> Operation:
 
 @export(v2=["tuple"])
 def tuple_v2(tensors: Any, control_inputs: Any = None, name: str | None = None) -> list:
-    """The tensors, each available only when all of them, and `control_inputs`, have been computed."""
+    """The tensors, each available only when all of them, and `control_inputs`, have been computed.
+
+    Args:
+        tensors: A list of tensors; None in it stays None.
+        control_inputs: Tensors and operations to wait for.
+        name: A name for the op.
+
+    Returns:
+        A list of tensors with the same values.
+
+    Raises:
+        ValueError: if there is no tensor in the list.
+
+    >>> [x.numpy().item() for x in tf.tuple([tf.constant(1), tf.constant(2)])]
+    [1, 2]
+    """
     return tuple_(tensors, name, control_inputs)
 
 

@@ -123,17 +123,49 @@ def _class(name: str, kind: type, doc: str) -> None:
         globals()[name + suffix] = made
 
 
-_class("TFRecordDataset", _TFRecords, """The records of TFRecord files.
+_class("TFRecordDataset", _TFRecords, """The records of TFRecord files, as strings.
 
-    >>> tf.data.TFRecordDataset(["a.tfrecord", "b.tfrecord"], compression_type="GZIP")
+    Args:
+        filenames: One or several files, or a dataset of file names.
+        compression_type: `"GZIP"`, `"ZLIB"` or None.
+        buffer_size: The bytes that are read at once.
+        num_parallel_reads: How many files are read at the same time; their records are interleaved.
+        name: A name for the op.
+
+    >>> with tf.io.TFRecordWriter("a.tfrecord") as file:
+    ...     file.write(b"first")
+    ...     file.write(b"second")
+    >>> list(tf.data.TFRecordDataset("a.tfrecord").as_numpy_iterator())
+    [b'first', b'second']
     """)
-_class("TextLineDataset", _Lines, """The lines of text files.
+_class("TextLineDataset", _Lines, r"""The lines of text files, without their ends.
 
-    >>> tf.data.TextLineDataset(["a.txt"]).skip(1)
+    Args:
+        filenames: One or several files, or a dataset of file names.
+        compression_type: `"GZIP"`, `"ZLIB"` or None.
+        buffer_size: The bytes that are read at once.
+        num_parallel_reads: How many files are read at the same time; their lines are interleaved.
+        name: A name for the op.
+
+    >>> tf.io.write_file("a.csv", "x,y\n1,2\n")
+    >>> list(tf.data.TextLineDataset("a.csv").skip(1).as_numpy_iterator())
+    [b'1,2']
     """)
 _class("FixedLengthRecordDataset", _FixedLength, """The records of files in which all records are equally long.
 
-    >>> tf.data.FixedLengthRecordDataset(["a.bin"], record_bytes=16, header_bytes=4)
+    Args:
+        filenames: One or several files, or a dataset of file names.
+        record_bytes: The bytes of a record.
+        header_bytes: The bytes at the beginning that are skipped.
+        footer_bytes: The bytes at the end that are skipped.
+        buffer_size: The bytes that are read at once.
+        compression_type: `"GZIP"`, `"ZLIB"` or None.
+        num_parallel_reads: How many files are read at the same time; their records are interleaved.
+        name: A name for the op.
+
+    >>> tf.io.write_file("a.bin", "##aabbcc")
+    >>> list(tf.data.FixedLengthRecordDataset("a.bin", record_bytes=2, header_bytes=2).as_numpy_iterator())
+    [b'aa', b'bb', b'cc']
     """)
 
 

@@ -174,9 +174,19 @@ def random_brightness(image: Any, max_delta: float, seed: Any = None) -> Any:
 @export("image.stateless_random_brightness")
 @dispatched
 def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Any:
-    """adjust_brightness by an amount in [-max_delta, max_delta) determined by `seed`.
+    """Adds an amount in [-max_delta, max_delta), which `seed` determines, to all pixels.
 
-    >>> tf.image.stateless_random_brightness(image, 0.2, seed=(1, 2))
+    Args:
+        image: Images of any shape.
+        max_delta: The limit of the amount, not negative.
+        seed: Two integers.
+
+    Returns:
+        The images.
+
+    >>> a = tf.image.stateless_random_brightness(tf.zeros([2, 2, 3]), 0.2, seed=(1, 2))
+    >>> print(bool(tf.reduce_all(a == tf.image.stateless_random_brightness(tf.zeros([2, 2, 3]), 0.2, seed=(1, 2)))))
+    True
     """
     return adjust_brightness(image, _random_delta(max_delta, stateless(seed)))
 
@@ -222,7 +232,19 @@ def random_contrast(image: Any, lower: float, upper: float, seed: Any = None) ->
 
 @export("image.stateless_random_contrast")
 def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any) -> Any:
-    """adjust_contrast by a factor in [lower, upper) determined by `seed`."""
+    """Changes the contrast of images by a factor in [lower, upper), which `seed` determines.
+
+    Args:
+        image: Images [..., height, width, channels].
+        lower, upper: The limits of the factor.
+        seed: Two integers.
+
+    Returns:
+        The images.
+
+    >>> tf.image.stateless_random_contrast(tf.ones([2, 2, 3]), 0.5, 1.5, seed=(1, 2)).shape
+    TensorShape([2, 2, 3])
+    """
     return adjust_contrast(image, _random_factor(lower, upper, stateless(seed)))
 
 
@@ -293,7 +315,19 @@ def random_hue(image: Any, max_delta: float, seed: Any = None) -> Any:
 
 @export("image.stateless_random_hue")
 def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Any:
-    """adjust_hue by an amount in [-max_delta, max_delta) determined by `seed`."""
+    """Turns the hue of RGB images by an amount in [-max_delta, max_delta), which `seed` determines.
+
+    Args:
+        image: RGB images [..., 3].
+        max_delta: The limit of the amount, between 0 and 0.5.
+        seed: Two integers.
+
+    Returns:
+        The images.
+
+    >>> tf.image.stateless_random_hue(tf.ones([2, 2, 3]), 0.2, seed=(1, 2)).shape
+    TensorShape([2, 2, 3])
+    """
     return _random_hue(image, max_delta, stateless(seed))
 
 
@@ -343,7 +377,19 @@ def random_saturation(image: Any, lower: float, upper: float, seed: Any = None) 
 
 @export("image.stateless_random_saturation")
 def stateless_random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Any:
-    """adjust_saturation by a factor in [lower, upper) determined by `seed`."""
+    """Changes the saturation of RGB images by a factor in [lower, upper), which `seed` determines.
+
+    Args:
+        image: RGB images [..., 3].
+        lower, upper: The limits of the factor.
+        seed: Two integers.
+
+    Returns:
+        The images.
+
+    >>> tf.image.stateless_random_saturation(tf.ones([2, 2, 3]), 0.5, 1.5, seed=(1, 2)).shape
+    TensorShape([2, 2, 3])
+    """
     return adjust_saturation(image, _random_factor(lower, upper, stateless(seed)))
 
 

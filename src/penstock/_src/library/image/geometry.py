@@ -106,15 +106,34 @@ def random_flip_left_right(image: Any, seed: Any = None) -> Any:
 
 @export("image.random_flip_up_down")
 def random_flip_up_down(image: Any, seed: Any = None) -> Any:
-    """Mirrors each image top to bottom with probability 1/2."""
+    """Mirrors each image top to bottom with probability 1/2.
+
+    Args:
+        image: An image [height, width, channels], or a batch of them.
+        seed: An integer that makes the choices repeatable, together with `tf.random.set_seed`.
+
+    Returns:
+        The images.
+
+    >>> tf.image.random_flip_up_down(tf.ones([2, 3, 1])).shape
+    TensorShape([2, 3, 1])
+    """
     return _random_flip(image, 0, seeded(seed), "random_flip_up_down")
 
 
 @export("image.stateless_random_flip_left_right")
 def stateless_random_flip_left_right(image: Any, seed: Any) -> Any:
-    """Mirrors each image left to right with probability 1/2, determined by `seed`.
+    """Mirrors each image left to right with probability 1/2, as `seed` determines.
 
-    >>> tf.image.stateless_random_flip_left_right(image, seed=(1, 2))
+    Args:
+        image: An image [height, width, channels], or a batch of them.
+        seed: Two integers.
+
+    Returns:
+        The images.
+
+    >>> tf.image.stateless_random_flip_left_right(tf.ones([2, 3, 1]), seed=(1, 2)).shape
+    TensorShape([2, 3, 1])
     """
     return _random_flip(image, 1, stateless(seed), "stateless_random_flip_left_right")
 
@@ -127,7 +146,22 @@ def stateless_random_flip_up_down(image: Any, seed: Any) -> Any:
 
 @export("image.rot90")
 def rot90(image: Any, k: Any = 1, name: str | None = None) -> Any:
-    """Rotates counter-clockwise by k quarter turns."""
+    """Rotates images counter-clockwise by k quarter turns.
+
+    Args:
+        image: An image [height, width, channels], or a batch of them.
+        k: The number of quarter turns.
+        name: A name for the op.
+
+    Returns:
+        The rotated images.
+
+    Raises:
+        ValueError: if `image` has neither three nor four dimensions.
+
+    >>> tf.image.rot90([[[1], [2]], [[3], [4]]])[:, :, 0].numpy().tolist()
+    [[2, 4], [1, 3]]
+    """
     with tf.name_scope(name, "rot90", [image, k]) as scope:
         image = image_of(image)
         image = after(at_least_3d(image), image)
@@ -239,7 +273,22 @@ def _batched(image: Any) -> tuple[Any, bool]:
 
 @export("image.pad_to_bounding_box")
 def pad_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any) -> Any:
-    """Puts an image on a larger canvas of zeros."""
+    """Puts an image on a larger canvas of zeros.
+
+    Args:
+        image: An image [height, width, channels], or a batch of them.
+        offset_height, offset_width: Rows above and columns left of the image.
+        target_height, target_width: The size of the canvas.
+
+    Returns:
+        The larger images.
+
+    Raises:
+        ValueError: if the image does not fit.
+
+    >>> tf.image.pad_to_bounding_box([[[7]]], 0, 1, 2, 2)[:, :, 0].numpy().tolist()
+    [[0, 7], [0, 0]]
+    """
     with tf.name_scope(None, "pad_to_bounding_box", [image]):
         image, single = _batched(convert(image, name="image"))
         checks = at_least_3d(image)
@@ -599,9 +648,19 @@ def extract_glimpse_v2(input: Any, size: Any, offsets: Any, centered: bool = Tru
 
 @export("image.stateless_random_crop")
 def stateless_random_crop(value: Any, size: Any, seed: Any, name: str | None = None) -> Any:
-    """A crop of `value` of the given size, at a position determined by `seed`.
+    """A part of `value` at a position that `seed` determines.
 
-    >>> patch = tf.image.stateless_random_crop(image, [24, 24, 3], seed=(1, 2))
+    Args:
+        value: A tensor, usually an image.
+        size: The size of the part in each dimension.
+        seed: Two integers.
+        name: A name for the op.
+
+    Returns:
+        The part.
+
+    >>> tf.image.stateless_random_crop(tf.ones([8, 8, 3]), [4, 4, 3], seed=(1, 2)).shape
+    TensorShape([4, 4, 3])
     """
     return crop_at_random(value, size, lambda shape, dtype: stateless(seed)(shape, 0, dtype.max, dtype),
                           "stateless_random_crop", name)

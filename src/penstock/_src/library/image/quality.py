@@ -178,7 +178,21 @@ def _halved(x: Any) -> Any:
 
 @export("image.image_gradients")
 def image_gradients(image: Any) -> tuple[Any, Any]:
-    """(dy, dx): differences to the next row and column, zero at the end."""
+    """The differences to the next row and to the next column, zero at the end.
+
+    Args:
+        image: Images [batch, height, width, channels].
+
+    Returns:
+        A pair of tensors of the shape of `image`.
+
+    Raises:
+        ValueError: if `image` does not have four dimensions.
+
+    >>> dy, dx = tf.image.image_gradients(tf.reshape(tf.range(4.0), [1, 2, 2, 1]))
+    >>> dy[0, :, :, 0].numpy().tolist(), dx[0, :, :, 0].numpy().tolist()
+    ([[2.0, 2.0], [0.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]])
+    """
     image = convert(image)
     if image.shape.ndims != 4:
         raise ValueError(f"image_gradients expects a 4D tensor [batch_size, h, w, d], not {image.shape}.")
@@ -190,7 +204,17 @@ def image_gradients(image: Any) -> tuple[Any, Any]:
 
 @export("image.sobel_edges")
 def sobel_edges(image: Any) -> Any:
-    """[..., 2]: dy and dx by Sobel's filters."""
+    """The vertical and horizontal differences of images, by Sobel's filters.
+
+    Args:
+        image: Images [batch, height, width, channels].
+
+    Returns:
+        [batch, height, width, channels, 2]: differences along the height, then along the width.
+
+    >>> tf.image.sobel_edges(tf.ones([1, 4, 4, 3])).shape
+    TensorShape([1, 4, 4, 3, 2])
+    """
     image = convert(image)
     static = image.shape
     kernels = np.array([[[-1, -2, -1], [0, 0, 0], [1, 2, 1]], [[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]]], np.float32)

@@ -34,9 +34,13 @@ def frame() -> Frame:
 # -- what programs ask ------------------------------------------------------------------------------------------------
 @export("distribute.get_replica_context")
 def get_replica_context() -> Any:
-    """The replica that this thread works for; None across replicas.
+    """The replica that this thread works for.
 
-    >>> tf.distribute.get_replica_context().all_reduce("sum", x)
+    Returns:
+        A `ReplicaContext`; None across replicas.
+
+    >>> tf.distribute.get_replica_context().num_replicas_in_sync
+    1
     """
     return frame().replica
 
@@ -49,19 +53,42 @@ def get_cross_replica_context() -> Any:
 
 @export("distribute.in_cross_replica_context")
 def in_cross_replica_context() -> bool:
-    """Whether this thread works across replicas: in a scope, or in the function of a merge_call."""
+    """Whether this thread works across replicas: in a scope, or in the function of a merge_call.
+
+    Returns:
+        A boolean.
+
+    >>> with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
+    ...     print(tf.distribute.in_cross_replica_context())
+    True
+    """
     return frame().replica is None
 
 
 @export("distribute.get_strategy")
 def get_strategy() -> Any:
-    """The strategy that this thread is under; the default one, if none was entered."""
+    """The strategy that this thread is under.
+
+    Returns:
+        A `Strategy`; the default one, with one replica, if none was entered.
+
+    >>> tf.distribute.get_strategy().num_replicas_in_sync
+    1
+    """
     return frame().strategy
 
 
 @export("distribute.has_strategy")
 def has_strategy() -> bool:
-    """Whether this thread is under a strategy that is not the default one."""
+    """Whether this thread is under a strategy that is not the default one.
+
+    Returns:
+        A boolean.
+
+    >>> with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
+    ...     print(tf.distribute.has_strategy())
+    True
+    """
     return frame().strategy is not default_frame().strategy
 
 

@@ -96,11 +96,17 @@ class MirroredExtended(StrategyExtendedV1):
 class MirroredStrategy(Strategy):
     """A replica on each of several devices of this machine, with the same variables on all of them.
 
-    >>> strategy = tf.distribute.MirroredStrategy(["/gpu:0", "/gpu:1"])
+    Args:
+        devices: The devices, such as `["/gpu:0", "/gpu:1"]`; by default all GPUs, or the CPU if there is none.
+        cross_device_ops: How gradients are added up; by default the fastest way for the devices.
+
+    >>> strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
     >>> with strategy.scope():
-    ...     model = make_model()
+    ...     model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
     ...     model.compile("sgd", "mse")
-    >>> model.fit(dataset)
+    >>> history = model.fit(tf.ones([4, 2]), tf.ones([4, 1]), verbose=0)
+    >>> strategy.num_replicas_in_sync
+    1
     """
 
     def __init__(self, devices: Any = None, cross_device_ops: Any = None):

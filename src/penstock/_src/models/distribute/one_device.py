@@ -69,7 +69,12 @@ def _near(variable: Any, otherwise: str) -> Any:
 class OneDeviceStrategy(Strategy):
     """One replica, on one device.
 
-    >>> strategy = tf.distribute.OneDeviceStrategy("/gpu:0")
+    Args:
+        device: The device, such as `"/gpu:0"`.
+
+    >>> strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    >>> print(strategy.run(lambda: tf.constant(2.0) * 3.0).numpy())
+    6.0
     """
 
     def __init__(self, device: Any):

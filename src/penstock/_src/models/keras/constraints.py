@@ -59,7 +59,11 @@ class MaxNorm(Constraint):
 
 @export("keras.constraints.NonNeg", "keras.constraints.non_neg")
 class NonNeg(Constraint):
-    """No negative weights."""
+    """Sets negative weights to zero.
+
+    >>> tf.keras.constraints.NonNeg()(tf.constant([-1.0, 2.0])).numpy()
+    array([0., 2.], dtype=float32)
+    """
 
     def __call__(self, w: Any) -> Any:
         return w * tf.cast(tf.greater_equal(w, 0.), w.dtype.base_dtype)

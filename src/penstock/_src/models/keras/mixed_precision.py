@@ -107,7 +107,14 @@ def disable_v2_dtype_behavior() -> None:
 @export("keras.mixed_precision.global_policy", "keras.mixed_precision.experimental.global_policy",
         v2=["keras.mixed_precision.dtype_policy", "keras.config.dtype_policy"])
 def global_policy() -> Policy:
-    """The policy of layers without a dtype."""
+    """The policy of layers without a dtype.
+
+    Returns:
+        A `Policy`.
+
+    >>> print(tf.keras.mixed_precision.global_policy().name)
+    float32
+    """
     if _global.policy is None:
         return Policy(backend.floatx()) if v2_dtype_behavior_enabled() else Policy("_infer")
     return _global.policy
@@ -121,9 +128,21 @@ def policy_defaults_to_floatx() -> bool:
 @export("keras.mixed_precision.set_global_policy", "keras.mixed_precision.experimental.set_policy",
         v2=["keras.mixed_precision.set_dtype_policy", "keras.config.set_dtype_policy"])
 def set_global_policy(policy: Any) -> None:
-    """Sets the policy of layers without a dtype; None: floatx.
+    """Sets the policy of layers without a dtype.
+
+    Args:
+        policy: A `Policy` or its name, such as `"mixed_float16"` or `"mixed_bfloat16"`; None is that of `floatx`.
+
+    Returns:
+        None.
+
+    Raises:
+        ValueError: if the name is not that of a policy.
 
     >>> tf.keras.mixed_precision.set_global_policy("mixed_float16")
+    >>> print(tf.keras.layers.Dense(2)(tf.ones([1, 2])).dtype.name)
+    float16
+    >>> tf.keras.mixed_precision.set_global_policy("float32")
     """
     if policy is not None and not v2_dtype_behavior_enabled():
         raise ValueError("The global policy can only be set in TensorFlow 2 or if V2 dtype behavior has been set. To enable V2 "

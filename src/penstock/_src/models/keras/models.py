@@ -22,7 +22,23 @@ def _copied(layer: Any) -> Any:
 def clone_model(model: Any, input_tensors: Any = None, clone_function: Callable | None = None) -> Any:
     """A model with new instances of the same layers, and new variables.
 
-    >>> copy = tf.keras.models.clone_model(model); copy.set_weights(model.get_weights())
+    Args:
+        model: A Sequential or functional model.
+        input_tensors: The inputs of the new model; new ones by default.
+        clone_function: Called with each layer; returns the layer of the new model. By default each layer is made again from its
+            configuration.
+
+    Returns:
+        The new model, whose weights have their initial values.
+
+    Raises:
+        ValueError: if `model` is a subclass that makes its layers in `call`.
+
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    >>> copy = tf.keras.models.clone_model(model)
+    >>> copy.set_weights(model.get_weights())
+    >>> print(bool(tf.reduce_all(copy(tf.ones([1, 2])) == model(tf.ones([1, 2])))))
+    True
     """
     copied = _copied if clone_function is None else clone_function
     if not callable(copied):

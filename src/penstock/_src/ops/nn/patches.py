@@ -140,6 +140,19 @@ def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: 
                     name: str | None = None) -> Tensor:
     """Patches of images, `strides` apart, laid out in the depth of the result.
 
-    >>> tf.image.extract_patches(images, [1, 3, 3, 1], [1, 3, 3, 1], [1, 1, 1, 1], "VALID")
+    Args:
+        images: Images [batch, height, width, channels].
+        sizes: The size of a patch, as [1, height, width, 1].
+        strides: How far apart patches begin, as [1, height, width, 1].
+        rates: How far apart the pixels of a patch are, as [1, height, width, 1].
+        padding: `"VALID"` or `"SAME"`, which pads with zeros.
+        name: A name for the op.
+
+    Returns:
+        [batch, rows, columns, height * width * channels of a patch].
+
+    >>> images = tf.reshape(tf.range(16), [1, 4, 4, 1])
+    >>> tf.image.extract_patches(images, [1, 2, 2, 1], [1, 2, 2, 1], [1, 1, 1, 1], "VALID")[0, 0, 1].numpy().tolist()
+    [2, 3, 6, 7]
     """
     return image_patches_op(images, ksizes=sizes, strides=strides, rates=rates, padding=padding, name=name)

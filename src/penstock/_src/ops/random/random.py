@@ -733,7 +733,19 @@ def truncated_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any 
 @export("random.shuffle", v1=["random_shuffle"])
 @dispatched
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
-    """A tensor with its first dimension in random order."""
+    """A tensor with its first dimension in random order.
+
+    Args:
+        value: The tensor.
+        seed: An integer that makes the order repeatable, together with `tf.random.set_seed`.
+        name: A name for the op.
+
+    Returns:
+        A tensor of the same shape.
+
+    >>> tf.sort(tf.random.shuffle([3, 1, 2])).numpy().tolist()
+    [1, 2, 3]
+    """
     seed1, seed2 = random_seed.get_seed(seed)
     return random_shuffle_op(value, seed=seed1, seed2=seed2, name=name)
 
@@ -806,9 +818,20 @@ def multinomial(logits: Any, num_samples: Any, seed: int | None = None, name: st
 @dispatched
 def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None,
                 name: str | None = None) -> Tensor:
-    """`num_samples` classes per row of `logits`, by their unnormalized log-probabilities.
+    """Draws classes by their unnormalized log-probabilities.
 
-    >>> tf.random.categorical(tf.math.log([[0.5, 0.5]]), 5)
+    Args:
+        logits: A row of log-probabilities for each distribution.
+        num_samples: How many classes to draw from each row.
+        dtype: int32 or int64, the default.
+        seed: An integer that makes the values repeatable, together with `tf.random.set_seed`.
+        name: A name for the op.
+
+    Returns:
+        [rows, num_samples] integers.
+
+    >>> tf.random.categorical([[0.0, -1000.0]], 3).numpy().tolist()
+    [[0, 0, 0]]
     """
     with name_scope(name, "categorical", [logits]):
         return _classes(logits, num_samples, dtype, seed)

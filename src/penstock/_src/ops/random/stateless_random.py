@@ -188,9 +188,24 @@ def seed_tensor(seed: Any) -> Any:
 @dispatched
 def stateless_random_uniform(shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32,
                              name: str | None = None, alg: str = "auto_select") -> Tensor:
-    """Uniform numbers in [minval, maxval), determined by a seed [2]; integers over their whole range without bounds.
+    """Uniform numbers in [minval, maxval), which `seed` determines.
 
-    >>> tf.random.stateless_uniform([3], seed=[1, 2])
+    Args:
+        shape: The shape of the result.
+        seed: Two integers.
+        minval: The smallest value.
+        maxval: The limit, which is excluded; 1 for floats by default. Integers have no default; with both bounds None
+            they cover the whole range of the type.
+        dtype: The type of the numbers.
+        name: A name for the op.
+        alg: The generator: `"philox"`, `"threefry"` or `"auto_select"`.
+
+    Returns:
+        A tensor.
+
+    >>> a = tf.random.stateless_uniform([3], seed=[1, 2])
+    >>> print(bool(tf.reduce_all(a == tf.random.stateless_uniform([3], seed=[1, 2]))))
+    True
     """
     dtype = dtypes.as_dtype(dtype)
     full = dtype.is_integer and minval is None and maxval is None
@@ -226,7 +241,23 @@ def _scaled(opdef: Any, scope: str, shape: Any, seed: Any, mean: Any, stddev: An
 @dispatched
 def stateless_random_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32,
                             name: str | None = None, alg: str = "auto_select") -> Tensor:
-    """Normal numbers, determined by a seed [2]."""
+    """Normally distributed numbers, which `seed` determines.
+
+    Args:
+        shape: The shape of the result.
+        seed: Two integers.
+        mean: Their mean.
+        stddev: Their standard deviation.
+        dtype: The type of the numbers.
+        name: A name for the op.
+        alg: The generator: `"philox"`, `"threefry"` or `"auto_select"`.
+
+    Returns:
+        A tensor.
+
+    >>> tf.random.stateless_normal([2], seed=[1, 2], mean=5.0, stddev=0.0).numpy()
+    array([5., 5.], dtype=float32)
+    """
     return _scaled(stateless_random_normal_op, "stateless_random_normal", shape, seed, mean, stddev, dtype, name)
 
 
@@ -234,7 +265,23 @@ def stateless_random_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: Any 
 @dispatched
 def stateless_truncated_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32,
                                name: str | None = None, alg: str = "auto_select") -> Tensor:
-    """Normal numbers within two standard deviations of the mean, determined by a seed [2]."""
+    """Normally distributed numbers within two standard deviations of the mean, which `seed` determines.
+
+    Args:
+        shape: The shape of the result.
+        seed: Two integers.
+        mean: Their mean.
+        stddev: Their standard deviation before the truncation.
+        dtype: The type of the numbers.
+        name: A name for the op.
+        alg: The generator: `"philox"`, `"threefry"` or `"auto_select"`.
+
+    Returns:
+        A tensor.
+
+    >>> print(bool(tf.reduce_all(tf.abs(tf.random.stateless_truncated_normal([100], seed=[1, 2])) <= 2.0)))
+    True
+    """
     return _scaled(stateless_truncated_normal_op, "stateless_truncated_normal", shape, seed, mean, stddev, dtype, name)
 
 
@@ -282,7 +329,19 @@ def stateless_random_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtype
 @export("random.split", "random.experimental.stateless_split")
 @dispatched
 def stateless_split(seed: Any, num: int = 2, alg: str = "auto_select") -> Tensor:
-    """[num, 2] new seeds from one."""
+    """New seeds from one.
+
+    Args:
+        seed: Two integers.
+        num: How many seeds.
+        alg: The generator: `"philox"`, `"threefry"` or `"auto_select"`.
+
+    Returns:
+        [num, 2] integers.
+
+    >>> tf.random.split([1, 2], num=3).shape
+    TensorShape([3, 2])
+    """
     seed = convert(seed_tensor(seed))
     return stateless_random_uniform([num, 2], seed, minval=None, maxval=None, dtype=seed.dtype)
 
@@ -290,7 +349,19 @@ def stateless_split(seed: Any, num: int = 2, alg: str = "auto_select") -> Tensor
 @export("random.fold_in", "random.experimental.stateless_fold_in")
 @dispatched
 def stateless_fold_in(seed: Any, data: Any, alg: str = "auto_select") -> Tensor:
-    """A new seed from a seed and a number, such as that of a replica."""
+    """A new seed from a seed and a number, such as that of a replica.
+
+    Args:
+        seed: Two integers.
+        data: An integer.
+        alg: The generator: `"philox"`, `"threefry"` or `"auto_select"`.
+
+    Returns:
+        Two integers.
+
+    >>> tf.random.fold_in([1, 2], 7).shape
+    TensorShape([2])
+    """
     data = convert(data)
     first = stateless_random_uniform([], seed, minval=None, maxval=None, dtype=data.dtype)
     return get("Pack")([first, data])

@@ -349,9 +349,23 @@ class Checkpoint(_Checkpoint):
 class CheckpointManager:
     """Keeps the newest checkpoints of a directory, and removes the others.
 
-    >>> manager = tf.train.CheckpointManager(checkpoint, "/tmp/model", max_to_keep=3)
-    >>> checkpoint.restore(manager.latest_checkpoint)
-    >>> manager.save()
+    Args:
+        checkpoint: The `tf.train.Checkpoint` to save.
+        directory: The directory.
+        max_to_keep: How many checkpoints stay; None for all.
+        keep_checkpoint_every_n_hours: One checkpoint of so many hours is kept in addition.
+        checkpoint_name: The beginning of the files' names.
+        step_counter: A variable that counts steps, for `checkpoint_interval`.
+        checkpoint_interval: `save` does nothing before so many steps have passed.
+        init_fn: Called by `restore_or_initialize` if there is no checkpoint.
+        last_checkpoint_step: The step of the last checkpoint, if this process did not write it.
+
+    >>> step = tf.Variable(3)
+    >>> manager = tf.train.CheckpointManager(tf.train.Checkpoint(step=step), "saved", max_to_keep=2)
+    >>> for _ in range(3):
+    ...     path = manager.save()
+    >>> [p.rpartition("-")[2] for p in manager.checkpoints]
+    ['2', '3']
     """
 
     def __init__(self, checkpoint: Any, directory: Any, max_to_keep: int | None,

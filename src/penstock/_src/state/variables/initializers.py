@@ -140,7 +140,11 @@ class Zeros(Initializer):
 
 @export(v2=["zeros_initializer", "initializers.zeros", "initializers.Zeros"])
 class ZerosV2(InitializerV2):
-    """Zeros (False, empty strings)."""
+    """Zeros (False, empty strings).
+
+    >>> tf.keras.initializers.Zeros()([2], dtype=tf.float32).numpy()
+    array([0., 0.], dtype=float32)
+    """
 
     _floating_only = False
     _make = Zeros._make
@@ -166,7 +170,11 @@ class Ones(Initializer):
 
 @export(v2=["ones_initializer", "initializers.ones", "initializers.Ones"])
 class OnesV2(InitializerV2):
-    """Ones (True)."""
+    """Ones (True).
+
+    >>> tf.keras.initializers.Ones()([2], dtype=tf.float32).numpy()
+    array([1., 1.], dtype=float32)
+    """
 
     _floating_only = False
 
@@ -249,7 +257,17 @@ class RandomUniform(Initializer):
 
 @export(v2=["random_uniform_initializer", "initializers.RandomUniform"])
 class RandomUniformV2(InitializerV2):
-    """Uniform values in [minval, maxval)."""
+    """Uniform values in [minval, maxval).
+
+    Args:
+        minval: The smallest value.
+        maxval: The limit, which is excluded.
+        seed: An integer that makes the values repeatable.
+
+    >>> values = tf.keras.initializers.RandomUniform(2.0, 3.0)([4])
+    >>> print(bool(tf.reduce_all((values >= 2.0) & (values < 3.0))))
+    True
+    """
 
     _floating_only = False
     _make = RandomUniform._make
@@ -289,7 +307,16 @@ class RandomNormal(Initializer):
 
 @export(v2=["random_normal_initializer", "initializers.RandomNormal"])
 class RandomNormalV2(InitializerV2):
-    """Normally distributed values."""
+    """Normally distributed values.
+
+    Args:
+        mean: Their mean.
+        stddev: Their standard deviation.
+        seed: An integer that makes the values repeatable.
+
+    >>> tf.keras.initializers.RandomNormal(mean=5.0, stddev=0.0)([2]).numpy()
+    array([5., 5.], dtype=float32)
+    """
 
     _make = RandomNormal._make
 
@@ -419,15 +446,14 @@ class VarianceScalingV2(InitializerV2):
 
 @export(v1=["glorot_uniform_initializer", "initializers.glorot_uniform"])
 class GlorotUniform(VarianceScaling):
-    """Uniform values of variance 2 / (inputs + outputs).
-
-    Inputs and outputs are the sizes of the last two axes, times those before.
+    """Uniform values of variance 2 / (inputs + outputs), the default of layers.
 
     Args:
-        seed: A number that makes the values reproducible.
+        seed: An integer that makes the values repeatable.
 
-    >>> tf.keras.initializers.GlorotUniform(seed=1)([2, 3]).shape
-    TensorShape([2, 3])
+    >>> values = tf.keras.initializers.GlorotUniform(seed=1)([3, 3])
+    >>> print(bool(tf.reduce_all(tf.abs(values) <= 1.0)))
+    True
     """
 
     def __init__(self, seed: int | None = None, dtype: Any = dtypes.float32):
@@ -438,17 +464,22 @@ class GlorotUniform(VarianceScaling):
 class GlorotNormal(VarianceScaling):
     """Truncated normal values of variance 2 / (inputs + outputs).
 
-    Inputs and outputs are the sizes of the last two axes, times those before.
-
     Args:
-        seed: A number that makes the values reproducible.
+        seed: An integer that makes the values repeatable.
 
-    >>> tf.keras.initializers.GlorotNormal(seed=1)([2, 3]).shape
-    TensorShape([2, 3])
+    >>> tf.keras.initializers.GlorotNormal(seed=1)([3, 2]).shape
+    TensorShape([3, 2])
     """
 
     def __init__(self, seed: int | None = None, dtype: Any = dtypes.float32):
         super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
+
+
+_SCALING = """Args:
+    seed: An integer that makes the values repeatable.
+
+>>> tf.keras.initializers.{}(seed=1)([3, 2]).shape
+TensorShape([3, 2])"""
 
 
 def _scaling(scale: float, mode: str, distribution: str, title: str, words: str) -> None:
@@ -461,7 +492,7 @@ def _scaling(scale: float, mode: str, distribution: str, title: str, words: str)
 
     def init(self: Any, seed: int | None = None) -> None:
         VarianceScalingV2.__init__(self, scale, mode, distribution, seed)
-    made = type(title, (VarianceScalingV2,), {"__init__": init, "__doc__": words,
+    made = type(title, (VarianceScalingV2,), {"__init__": init, "__doc__": f"{words}\n\n{_SCALING.format(title)}",
                                               "get_config": lambda self: {"seed": self.seed}})
     if not name.startswith("glorot"):
         export.value(make, v1=[f"initializers.{name}"])

@@ -296,7 +296,21 @@ class TerminateOnNaN(Callback):
 class LambdaCallback(Callback):
     """A callback made of functions.
 
-    >>> tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: print(logs))
+    Args:
+        on_epoch_begin: Called with the number of the epoch and the logs.
+        on_epoch_end: Called with the number of the epoch and the logs, which have the metrics.
+        on_batch_begin: Called with the number of the batch and the logs.
+        on_batch_end: Called with the number of the batch and the logs.
+        on_train_begin: Called with the logs before the first epoch.
+        on_train_end: Called with the logs after the last epoch.
+        **kwargs: Functions for further methods of `Callback`, by name.
+
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    >>> model.compile("sgd", "mse")
+    >>> show = tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: print("epoch", epoch, "ended:", list(logs)))
+    >>> _ = model.fit(tf.ones([4, 2]), tf.ones([4, 1]), epochs=2, verbose=0, callbacks=[show])
+    epoch 0 ended: ['loss']
+    epoch 1 ended: ['loss']
     """
 
     def __init__(self, on_epoch_begin: Callable | None = None, on_epoch_end: Callable | None = None,

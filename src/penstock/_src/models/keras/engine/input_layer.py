@@ -20,9 +20,22 @@ backend = LazyModule("penstock._src.models.keras.backend")
 
 @export("keras.layers.InputLayer")
 class InputLayer(Layer):
-    """The layer that a model's input comes out of: a placeholder, or a tensor that is given.
+    """The layer that a model's input comes from: a placeholder, or a given tensor.
+
+    Args:
+        input_shape: The shape of one sample.
+        batch_size: The size of the batches, if it is fixed.
+        dtype: The type; float32 by default.
+        input_tensor: A tensor to use instead of a placeholder.
+        sparse: Whether the input is a sparse tensor.
+        name: The layer's name.
+        ragged: Whether the input is a ragged tensor.
+        type_spec: The type of the input, instead of shape and dtype.
+        **kwargs: `batch_input_shape`, the shape with the batch.
 
     >>> model = tf.keras.Sequential([tf.keras.layers.InputLayer(input_shape=(4,)), tf.keras.layers.Dense(2)])
+    >>> model.output_shape
+    (None, 2)
     """
 
     _given_type: Any = None              # the argument `type_spec`

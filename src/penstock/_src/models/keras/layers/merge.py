@@ -479,11 +479,36 @@ def minimum(inputs: Any, **kwargs: Any) -> Any:
 
 @export("keras.layers.concatenate")
 def concatenate(inputs: Any, axis: int = -1, **kwargs: Any) -> Any:
-    """Tensors concatenated along `axis`."""
+    """Tensors concatenated along `axis`.
+
+    Args:
+        inputs: At least two tensors, whose other dimensions are equal.
+        axis: The axis.
+        **kwargs: Arguments of the layer `Concatenate`, such as `name`.
+
+    Returns:
+        The tensor with the elements of all of them.
+
+    >>> tf.keras.layers.concatenate([tf.ones([2, 3]), tf.ones([2, 1])]).shape
+    TensorShape([2, 4])
+    """
     return Concatenate(axis=axis, **kwargs)(inputs)
 
 
 @export("keras.layers.dot")
 def dot(inputs: Any, axes: Any, normalize: bool = False, **kwargs: Any) -> Any:
-    """The product of two tensors over one axis of each."""
+    """The product of two tensors over one axis of each.
+
+    Args:
+        inputs: Two tensors.
+        axes: The axis of both that is summed over, or a pair of axes.
+        normalize: Whether to divide both by their norms along these axes first, which makes the product a cosine.
+        **kwargs: Arguments of the layer `Dot`, such as `name`.
+
+    Returns:
+        The product.
+
+    >>> tf.keras.layers.dot([tf.constant([[1.0, 2.0]]), tf.constant([[3.0, 4.0]])], axes=1).numpy()
+    array([[11.]], dtype=float32)
+    """
     return Dot(axes=axes, normalize=normalize, **kwargs)(inputs)

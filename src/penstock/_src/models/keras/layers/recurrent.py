@@ -123,7 +123,16 @@ class AbstractRNNCell(Layer):
 
 @export("keras.layers.StackedRNNCells")
 class StackedRNNCells(Layer):
-    """Stacked cells, as one cell."""
+    """Several recurrent cells as one cell: the output of each is the input of the next.
+
+    Args:
+        cells: The cells, the first one nearest to the input.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
+    >>> cells = tf.keras.layers.StackedRNNCells([tf.keras.layers.LSTMCell(4), tf.keras.layers.LSTMCell(3)])
+    >>> tf.keras.layers.RNN(cells)(tf.ones([2, 5, 1])).shape
+    TensorShape([2, 3])
+    """
 
     def __init__(self, cells: Any, **kwargs: Any):
         for cell in cells:

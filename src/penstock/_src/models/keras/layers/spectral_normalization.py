@@ -15,7 +15,14 @@ from penstock.compat import v1 as tf
 class SpectralNormalization(Wrapper):
     """Keeps the spectral norm of a layer's `kernel` (or `embeddings`) at one while training, by power iteration.
 
-    >>> tf.keras.layers.SpectralNormalization(tf.keras.layers.Dense(10))
+    Args:
+        layer: The layer.
+        power_iterations: How many iterations each step runs.
+        **kwargs: `name` and other arguments of `Layer`.
+
+    >>> layer = tf.keras.layers.SpectralNormalization(tf.keras.layers.Dense(4))
+    >>> layer(tf.ones([2, 3]), training=True).shape
+    TensorShape([2, 4])
     """
 
     def __init__(self, layer: Any, power_iterations: int = 1, **kwargs: Any):

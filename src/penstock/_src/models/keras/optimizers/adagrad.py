@@ -23,7 +23,17 @@ def with_counter(optimizer: Any, weights: Any) -> Any:
 class AdagradV1(Optimizer):
     """Steps divided by the root of the sum of all squared gradients so far.
 
-    >>> opt = tf.keras.optimizers.Adagrad(0.01)
+    Args:
+        learning_rate: A number, a schedule, or a function without parameters that returns the rate.
+        initial_accumulator_value: What each sum begins with.
+        epsilon: A small number that is added to the root.
+        name: The optimizer's name.
+        **kwargs: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`, `use_ema` and others of `Optimizer`.
+
+    >>> w = tf.Variable([1.0])
+    >>> _ = tf.keras.optimizers.Adagrad(0.1, initial_accumulator_value=0.0).apply_gradients([(tf.constant([4.0]), w)])
+    >>> print(w.numpy())
+    [0.9]
     """
 
     _config_hypers = ("learning_rate", "decay")
@@ -75,7 +85,20 @@ Adagrad = modern(AdagradV1, "Adagrad")
 
 @export(v1=["keras.optimizers.Adadelta"], v2=["keras.optimizers.legacy.Adadelta"])
 class AdadeltaV1(Optimizer):
-    """Steps scaled by the ratio of past steps to past gradients."""
+    """Steps scaled by the ratio of averaged past steps to averaged past gradients.
+
+    Args:
+        learning_rate: A number, a schedule, or a function without parameters that returns the rate.
+        rho: How much of both averages each step keeps.
+        epsilon: A small number that is added to both averages.
+        name: The optimizer's name.
+        **kwargs: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`, `use_ema` and others of `Optimizer`.
+
+    >>> w = tf.Variable([1.0])
+    >>> _ = tf.keras.optimizers.Adadelta(1.0).apply_gradients([(tf.constant([4.0]), w)])
+    >>> print(bool(w < 1.0))
+    True
+    """
 
     _config_hypers = ("learning_rate", "decay", "rho")
     _config_fields = ("epsilon",)

@@ -45,7 +45,19 @@ class BetaOptimizer(Optimizer):
 class AdamV1(BetaOptimizer):
     """Steps along averaged gradients, divided by the root of averaged squares, with bias correction.
 
-    >>> opt = tf.keras.optimizers.Adam(0.001)
+    Args:
+        learning_rate: A number, a schedule, or a function without parameters that returns the rate.
+        beta_1: How much of the averaged gradient each step keeps.
+        beta_2: How much of the averaged squares each step keeps.
+        epsilon: A small number that is added to the root.
+        amsgrad: Whether to divide by the largest average so far (AMSGrad).
+        name: The optimizer's name.
+        **kwargs: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`, `use_ema` and others of `Optimizer`.
+
+    >>> w = tf.Variable([1.0, 2.0])
+    >>> _ = tf.keras.optimizers.Adam(0.1).apply_gradients([(tf.constant([1.0, -1.0]), w)])
+    >>> print(w.numpy())
+    [0.9 2.1]
     """
 
     _config_fields = ("epsilon", "amsgrad")
@@ -88,7 +100,23 @@ Adam = modern(AdamV1, "Adam")
 
 @export("keras.optimizers.AdamW", "keras.optimizers.experimental.AdamW", v2=["optimizers.AdamW"])
 class AdamW(Adam):                              # type: ignore[valid-type, misc]
-    """Adam with decoupled weight decay."""
+    """Adam with decoupled weight decay.
+
+    Args:
+        learning_rate: A number, a schedule, or a function without parameters that returns the rate.
+        weight_decay: Each step also subtracts this times the learning rate times the weights.
+        beta_1: How much of the averaged gradient each step keeps.
+        beta_2: How much of the averaged squares each step keeps.
+        epsilon: A small number that is added to the root.
+        amsgrad: Whether to divide by the largest average so far (AMSGrad).
+        name: The optimizer's name.
+        **kwargs: `clipnorm`, `clipvalue`, `global_clipnorm`, `use_ema`, `ema_momentum` and others of `Optimizer`.
+
+    >>> w = tf.Variable([1.0, 2.0])
+    >>> _ = tf.keras.optimizers.AdamW(0.1, weight_decay=0.5).apply_gradients([(tf.zeros([2]), w)])
+    >>> print(w.numpy())
+    [0.95 1.9 ]
+    """
 
     def __init__(self, learning_rate: Any = 0.001, weight_decay: Any = 0.004, beta_1: Any = 0.9, beta_2: Any = 0.999,
                  epsilon: Any = 1e-7, amsgrad: bool = False, name: str | None = "AdamW", **kwargs: Any):

@@ -17,7 +17,21 @@ from penstock._src.training.train.schedules import LearningRateSchedule
 
 @export(v1=["keras.optimizers.Adamax"], v2=["keras.optimizers.legacy.Adamax"])
 class AdamaxV1(BetaOptimizer):
-    """Adam whose second moment is a decaying maximum."""
+    """Adam that divides by a decaying maximum of the gradients instead of the root of averaged squares.
+
+    Args:
+        learning_rate: A number, a schedule, or a function without parameters that returns the rate.
+        beta_1: How much of the averaged gradient each step keeps.
+        beta_2: The decay of the maximum.
+        epsilon: A small number that is added to the maximum.
+        name: The optimizer's name.
+        **kwargs: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`, `use_ema` and others of `Optimizer`.
+
+    >>> w = tf.Variable([1.0])
+    >>> _ = tf.keras.optimizers.Adamax(0.1).apply_gradients([(tf.constant([4.0]), w)])
+    >>> print(w.numpy())
+    [0.9]
+    """
     _slot_groups = ({"m": "m", "v": "u"},)
 
     def __init__(self, learning_rate: Any = 0.001, beta_1: Any = 0.9, beta_2: Any = 0.999, epsilon: Any = 1e-7,
@@ -46,7 +60,21 @@ Adamax = modern(AdamaxV1, "Adamax")
 
 @export(v1=["keras.optimizers.Nadam"], v2=["keras.optimizers.legacy.Nadam"])
 class NadamV1(BetaOptimizer):
-    """Adam with Nesterov's momentum, whose momentum follows its own schedule."""
+    """Adam with Nesterov's momentum, whose momentum follows its own schedule.
+
+    Args:
+        learning_rate: A number, or a function without parameters that returns the rate.
+        beta_1: How much of the averaged gradient each step keeps.
+        beta_2: How much of the averaged squares each step keeps.
+        epsilon: A small number that is added to the root.
+        name: The optimizer's name.
+        **kwargs: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`, `use_ema` and others of `Optimizer`.
+
+    >>> w = tf.Variable([1.0])
+    >>> _ = tf.keras.optimizers.Nadam(0.1).apply_gradients([(tf.constant([4.0]), w)])
+    >>> print(bool(w < 1.0))
+    True
+    """
     _slot_groups = ({"m": "m", "v": "v"},)
 
     def __init__(self, learning_rate: Any = 0.001, beta_1: Any = 0.9, beta_2: Any = 0.999, epsilon: Any = 1e-7,

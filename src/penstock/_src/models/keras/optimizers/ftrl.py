@@ -13,9 +13,22 @@ from penstock.keras import initializers
 
 @export(v1=["keras.optimizers.Ftrl"], v2=["keras.optimizers.legacy.Ftrl"])
 class FtrlV1(Optimizer):
-    """FTRL-Proximal: follows the sum of all gradients, with l1 that keeps small weights at zero.
+    """FTRL-Proximal: follows the sum of all gradients, with an L1 penalty that keeps small weights at zero.
 
-    >>> opt = tf.keras.optimizers.Ftrl(0.05, l1_regularization_strength=0.01)
+    Args:
+        learning_rate: A number, a schedule, or a function without parameters that returns the rate.
+        learning_rate_power: The power of the summed squares that divides the rate; at most zero.
+        initial_accumulator_value: What the sum of squares begins with.
+        l1_regularization_strength: The strength of the L1 penalty.
+        l2_regularization_strength: The strength of the L2 penalty, which keeps weights small.
+        name: The optimizer's name.
+        l2_shrinkage_regularization_strength: The strength of an L2 penalty on the gradient, without one on the sums.
+        **kwargs: `clipnorm`, `clipvalue`, `global_clipnorm`, `use_ema`, `ema_momentum` and others of `Optimizer`.
+
+    >>> w = tf.Variable([1.0])
+    >>> _ = tf.keras.optimizers.Ftrl(0.1, l1_regularization_strength=100.0).apply_gradients([(tf.constant([0.1]), w)])
+    >>> print(w.numpy())
+    [0.]
     """
 
     _config_hypers = ("learning_rate", "decay", "learning_rate_power", "l1_regularization_strength",

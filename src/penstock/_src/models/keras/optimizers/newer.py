@@ -14,7 +14,20 @@ from penstock._src.training.train.schedules import LearningRateSchedule
 
 @export("keras.optimizers.Lion", v2=["optimizers.Lion"])
 class Lion(ModernOptimizer):
-    """Steps of one length: the sign of an average of the gradient and of past ones."""
+    """Steps of one length: the sign of an average of the gradient and of past ones.
+
+    Args:
+        learning_rate: A number, a schedule, or a function without parameters that returns the rate.
+        beta_1: The share of past gradients in the average whose sign is the step.
+        beta_2: How much of the averaged gradient each step keeps.
+        name: The optimizer's name.
+        **kwargs: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`, `use_ema` and others of `Optimizer`.
+
+    >>> w = tf.Variable([1.0, 2.0])
+    >>> _ = tf.keras.optimizers.Lion(0.1).apply_gradients([(tf.constant([5.0, -1.0]), w)])
+    >>> print(w.numpy())
+    [0.9 2.1]
+    """
 
     _config_hypers = ("learning_rate", "decay", "beta_1", "beta_2")
     _slot_groups = ({"momentum": "m"},)

@@ -17,9 +17,21 @@ from penstock._src.ops.registry import get
 
 @export(v1=["keras.optimizers.RMSprop"], v2=["keras.optimizers.legacy.RMSprop"])
 class RMSpropV1(Optimizer):
-    """Steps divided by the root of averaged squared gradients; with `centered`, by their spread.
+    """Steps divided by the root of averaged squared gradients; with `centered`, by their standard deviation.
 
-    >>> opt = tf.keras.optimizers.RMSprop(0.001, rho=0.9)
+    Args:
+        learning_rate: A number, a schedule, or a function without parameters that returns the rate.
+        rho: How much of the averaged squares each step keeps.
+        momentum: How much of the previous step each step keeps.
+        epsilon: A small number that is added to the averaged squares.
+        centered: Whether to subtract the square of the averaged gradient.
+        name: The optimizer's name.
+        **kwargs: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`, `use_ema` and others of `Optimizer`.
+
+    >>> w = tf.Variable([1.0])
+    >>> _ = tf.keras.optimizers.RMSprop(0.1, rho=0.0).apply_gradients([(tf.constant([4.0]), w)])
+    >>> print(w.numpy())
+    [0.9]
     """
 
     _config_hypers = ("learning_rate", "decay", "rho", "momentum")

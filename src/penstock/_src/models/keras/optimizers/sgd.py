@@ -15,7 +15,17 @@ from penstock._src.ops.registry import get
 class SGDV1(Optimizer):
     """Steps of `learning_rate` times the gradient; with momentum, along a decaying sum of earlier steps.
 
-    >>> opt = tf.keras.optimizers.SGD(0.01, momentum=0.9, nesterov=True)
+    Args:
+        learning_rate: A number, a schedule, or a function without parameters that returns the rate.
+        momentum: How much of the previous step each step keeps.
+        nesterov: Whether to apply Nesterov's momentum.
+        name: The optimizer's name.
+        **kwargs: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`, `use_ema` and others of `Optimizer`.
+
+    >>> w = tf.Variable([1.0, 2.0])
+    >>> _ = tf.keras.optimizers.SGD(0.1).apply_gradients([(tf.constant([1.0, -1.0]), w)])
+    >>> print(w.numpy())
+    [0.9 2.1]
     """
 
     _config_hypers = ("learning_rate", "decay", "momentum")

@@ -153,7 +153,28 @@ def timeseries_dataset_from_array(data: Any, targets: Any, sequence_length: int,
                                   start_index: int | None = None, end_index: int | None = None) -> Any:
     """A dataset of windows of a time series, with the targets at their beginnings.
 
-    >>> ds = tf.keras.utils.timeseries_dataset_from_array(x[:-10], x[10:], sequence_length=10)
+    Args:
+        data: An array whose first axis is time.
+        targets: The target of each step, or None for windows without targets.
+        sequence_length: How many elements a window has.
+        sequence_stride: How many steps apart windows begin.
+        sampling_rate: How many steps apart the elements of a window are.
+        batch_size: Windows of a batch; None for single ones.
+        shuffle: Whether windows come in random order.
+        seed: The seed of that order.
+        start_index: The first step that is used.
+        end_index: The step before which the data end.
+
+    Returns:
+        A `tf.data.Dataset` of windows, or of pairs of windows and targets.
+
+    Raises:
+        ValueError: if a number is not positive, or the indices are not inside the data.
+
+    >>> x = tf.range(6).numpy()
+    >>> for windows, targets in tf.keras.utils.timeseries_dataset_from_array(x[:-2], x[2:], sequence_length=2):
+    ...     print(windows.numpy().tolist(), targets.numpy().tolist())
+    [[0, 1], [1, 2], [2, 3]] [2, 3, 4]
     """
     data = np.asarray(data)
     first, last = start_index or 0, len(data) if end_index is None else end_index

@@ -23,7 +23,23 @@ def _pil() -> Any:
 
 @export("keras.preprocessing.image.img_to_array", v2=["keras.utils.img_to_array"])
 def img_to_array(img: Any, data_format: str | None = None, dtype: Any = None) -> np.ndarray:
-    """A PIL image as an array (height, width, channels), or with channels first."""
+    """A PIL image as an array (height, width, channels).
+
+    Args:
+        img: The image.
+        data_format: `"channels_first"` for (channels, height, width); by default that of the Keras configuration.
+        dtype: The type of the array; float32 by default.
+
+    Returns:
+        A NumPy array.
+
+    Raises:
+        ValueError: if the data format is not known, or the image has an unsupported number of dimensions.
+
+    >>> image = tf.keras.utils.array_to_img(tf.ones([4, 6, 3]).numpy())
+    >>> tf.keras.utils.img_to_array(image).shape
+    (4, 6, 3)
+    """
     data_format = K.image_data_format() if data_format is None else data_format
     if data_format not in ("channels_first", "channels_last"):
         raise ValueError(f"Unknown data_format: {data_format}")
@@ -37,7 +53,23 @@ def img_to_array(img: Any, data_format: str | None = None, dtype: Any = None) ->
 
 @export("keras.preprocessing.image.array_to_img", v2=["keras.utils.array_to_img"])
 def array_to_img(x: Any, data_format: str | None = None, scale: bool = True, dtype: Any = None) -> Any:
-    """An array as a PIL image; with `scale`, its values are spread over 0 … 255."""
+    """An array as a PIL image.
+
+    Args:
+        x: An array (height, width, channels).
+        data_format: `"channels_first"` for (channels, height, width); by default that of the Keras configuration.
+        scale: Whether the values are spread over 0 … 255.
+        dtype: The type to convert the values to first; float32 by default.
+
+    Returns:
+        The image.
+
+    Raises:
+        ValueError: if the array does not have three dimensions, or one, three or four channels.
+
+    >>> tf.keras.utils.array_to_img(tf.ones([4, 6, 3]).numpy()).size
+    (6, 4)
+    """
     image = _pil()
     data_format = K.image_data_format() if data_format is None else data_format
     x = np.asarray(x, dtype=K.floatx() if dtype is None else dtype)
@@ -79,7 +111,23 @@ def smart_resize(x: Any, size: Any, interpolation: str = "bilinear") -> Any:
 @export("keras.preprocessing.image.save_img", v2=["keras.utils.save_img"])
 def save_img(path: Any, x: Any, data_format: str | None = None, file_format: str | None = None, scale: bool = True,
              **kwargs: Any) -> None:
-    """Writes an array as an image file."""
+    """Writes an array as an image file.
+
+    Args:
+        path: The file.
+        x: An array (height, width, channels).
+        data_format: `"channels_first"` for (channels, height, width); by default that of the Keras configuration.
+        file_format: `"png"`, `"jpeg"` and others of PIL; by default the ending of the file decides.
+        scale: Whether the values are spread over 0 … 255.
+        **kwargs: Options of PIL's `Image.save`.
+
+    Returns:
+        None.
+
+    >>> tf.keras.utils.save_img("a.png", tf.ones([4, 6, 3]).numpy())
+    >>> tf.keras.utils.load_img("a.png").size
+    (6, 4)
+    """
     img = array_to_img(x, data_format=data_format, scale=scale)
     if img.mode == "RGBA" and file_format in ("jpg", "jpeg"):
         img = img.convert("RGB")
@@ -89,7 +137,22 @@ def save_img(path: Any, x: Any, data_format: str | None = None, file_format: str
 @export("keras.preprocessing.image.load_img", v2=["keras.utils.load_img"])
 def load_img(path: Any, grayscale: bool = False, color_mode: str = "rgb", target_size: Any = None,
              interpolation: str = "nearest") -> Any:
-    """An image file as a PIL image, in `grayscale`, `rgb` or `rgba`, resized if requested."""
+    """Reads an image file.
+
+    Args:
+        path: The file.
+        grayscale: An old way to write `color_mode="grayscale"`.
+        color_mode: `"grayscale"`, `"rgb"` or `"rgba"`.
+        target_size: Height and width that the image is resized to.
+        interpolation: How it is resized: `"nearest"`, `"bilinear"`, `"bicubic"` and others of PIL.
+
+    Returns:
+        A PIL image.
+
+    >>> tf.keras.utils.save_img("a.png", tf.ones([4, 6, 3]).numpy(), scale=False)
+    >>> tf.keras.utils.load_img("a.png", target_size=(2, 3)).size
+    (3, 2)
+    """
     image = _pil()
     if isinstance(path, io.BytesIO):
         img = image.open(path)

@@ -45,6 +45,16 @@ def one_hot(text: str, n: int, filters: str = FILTERS, lower: bool = True, split
 class Tokenizer:
     """Learns a vocabulary from texts, and returns texts as sequences of numbers or rows of a matrix.
 
+    Args:
+        num_words: The largest number of words, by frequency, that is used; all by default.
+        filters: Characters that are removed.
+        lower: Whether texts are converted to lower case.
+        split: What separates words.
+        char_level: Whether every character is a word.
+        oov_token: The word that stands for unknown words; by default they are left out.
+        document_count: How many texts were read before, for a vocabulary that is restored.
+        **kwargs: `analyzer`, a function that divides a text into words.
+
     >>> t = tf.keras.preprocessing.text.Tokenizer(num_words=100)
     >>> t.fit_on_texts(["the cat sat", "the dog"])
     >>> t.texts_to_sequences(["the cat"])

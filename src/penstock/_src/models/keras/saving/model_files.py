@@ -248,7 +248,28 @@ def _is_hdf5(path: str) -> bool:
 @export("keras.models.save_model", v2=["keras.saving.save_model"])
 def save_model(model: Any, filepath: Any, overwrite: bool = True, include_optimizer: bool = True,
                save_format: str | None = None, signatures: Any = None, options: Any = None) -> None:
-    """Writes a whole model: `.keras`, `.h5`, or a directory with a SavedModel."""
+    """Writes a whole model: `.keras`, `.h5`, or a directory with a SavedModel.
+
+    Args:
+        model: The model.
+        filepath: The file or directory.
+        overwrite: Whether an existing file is replaced without a question.
+        include_optimizer: Whether the state of the optimizer is written, too.
+        save_format: `"keras"`, `"h5"` or `"tf"`; by default the ending of the file decides.
+        signatures: The functions of a SavedModel that other programs call.
+        options: `tf.saved_model.SaveOptions` of a SavedModel.
+
+    Returns:
+        None.
+
+    Raises:
+        ValueError: if the format is not known, or a model that was not built is to be written.
+
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    >>> tf.keras.models.save_model(model, "model.keras")
+    >>> tf.keras.models.load_model("model.keras", compile=False).output_shape
+    (None, 1)
+    """
     is_file = hasattr(filepath, "create_group")
     path = filepath if is_file else os.fspath(filepath)
     kind = save_format or ("h5" if is_file or path.endswith(_HDF5) else "keras" if path.endswith(".keras") else "tf")
@@ -332,7 +353,22 @@ def model_from_config(config: Any, custom_objects: Any = None) -> Any:
 
 @export("keras.models.model_from_json")
 def model_from_json(json_string: str, custom_objects: Any = None) -> Any:
-    """A model from its description as JSON text."""
+    """A model from its description as JSON text; it has the weights of its initializers.
+
+    Args:
+        json_string: What `model.to_json()` returned.
+        custom_objects: A dictionary from the names of your own classes and functions to these.
+
+    Returns:
+        The model, which is not compiled.
+
+    Raises:
+        ValueError: if the text names a class that is not known.
+
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    >>> tf.keras.models.model_from_json(model.to_json()).output_shape
+    (None, 1)
+    """
     with well_formed():
         return model_from_config(parsed_json(json_string), custom_objects)
 

@@ -48,7 +48,19 @@ def to_ordinal(y: Any, num_classes: int | None = None, dtype: Any = "float32") -
 
 @export("keras.utils.normalize")
 def normalize(x: Any, axis: int = -1, order: int = 2) -> np.ndarray:
-    """An array divided by its norms along an axis."""
+    """An array divided by its norms along an axis.
+
+    Args:
+        x: The array.
+        axis: The axis.
+        order: The order of the norm; 2 is Euclid's.
+
+    Returns:
+        A NumPy array of the same shape.
+
+    >>> tf.keras.utils.normalize([[3.0, 4.0]])
+    array([[0.6, 0.8]])
+    """
     norms = np.atleast_1d(np.linalg.norm(x, order, axis))
     norms[norms == 0] = 1
     return x / np.expand_dims(norms, axis)

@@ -11,9 +11,19 @@ from penstock._src.graph.random_seed import seed_initializers, set_seed
 
 @export("keras.utils.set_random_seed")
 def set_random_seed(seed: int) -> None:
-    """Seeds Python, numpy, the ops and the initializers of layers.
+    """Seeds Python, NumPy, the ops and the initializers of layers.
+
+    Args:
+        seed: An integer.
+
+    Returns:
+        None.
 
     >>> tf.keras.utils.set_random_seed(812)
+    >>> a = tf.random.uniform([3])
+    >>> tf.keras.utils.set_random_seed(812)
+    >>> print(bool(tf.reduce_all(a == tf.random.uniform([3]))))
+    True
     """
     if not isinstance(seed, int):
         raise ValueError(f"Expected `seed` argument to be an integer. Received: seed={seed} (of type {type(seed)})")

@@ -13,11 +13,24 @@ from penstock._src.base.api import export
 @export("keras.utils.split_dataset")
 def split_dataset(dataset: Any, left_size: Any = None, right_size: Any = None, shuffle: bool = False,
                   seed: int | None = None) -> tuple:
-    """A dataset, array, or structure of arrays as two datasets; sizes are numbers of elements or fractions.
+    """A dataset, array, or structure of arrays as two datasets.
 
-    A dataset of batches is split by samples, and its parts have batches of the same size.
+    Args:
+        dataset: What to split. A dataset of batches is split by samples, and its parts have batches of the same size.
+        left_size: The number of elements of the first part, or its share between 0 and 1.
+        right_size: The number or share of the second part; by default the rest.
+        shuffle: Whether to shuffle before splitting.
+        seed: The seed of the shuffling.
 
-    >>> train, test = tf.keras.utils.split_dataset(np.arange(10), left_size=0.8)
+    Returns:
+        Two datasets.
+
+    Raises:
+        ValueError: if the sizes exceed the data, or one part would be empty.
+
+    >>> train, test = tf.keras.utils.split_dataset(tf.range(10).numpy(), left_size=0.8)
+    >>> print(len(train), len(test))
+    8 2
     """
     size = _batch_size(dataset)
     if size is not None:

@@ -163,7 +163,16 @@ def _checked_mode(mode: str, *allowed: str) -> str:
 class Discretization(Categories):
     """Numbers as the index of their interval; the intervals are given, or quantiles of adapted data.
 
-    >>> tf.keras.layers.Discretization(bin_boundaries=[0., 1., 2.])
+    Args:
+        bin_boundaries: The limits between the intervals.
+        num_bins: How many intervals `adapt` computes, if there are no boundaries.
+        epsilon: How far a computed boundary may be from the quantile, as a share of the data.
+        output_mode: `"int"`, `"one_hot"`, `"multi_hot"` or `"count"`.
+        sparse: Whether to return sparse tensors, in the modes other than `"int"`.
+        **kwargs: `name` and other arguments of `Layer`.
+
+    >>> tf.keras.layers.Discretization(bin_boundaries=[0., 1., 2.])(tf.constant([-1.0, 0.5, 5.0])).numpy()
+    array([0, 1, 3])
     """
 
     def __init__(self, bin_boundaries: Any = None, num_bins: int | None = None, epsilon: float = 0.01, output_mode: str = "int",
