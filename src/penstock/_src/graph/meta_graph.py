@@ -225,7 +225,7 @@ def read_meta_graph_file(filename: Any) -> MetaGraphDef:
     """A MetaGraphDef from a file, binary or text."""
     if not paths.exists(filename):
         raise OSError(f"File {filename} does not exist.")
-    data = paths.read_bytes(filename)
+    data = paths.read_stored(filename)
     try:
         return MetaGraphDef.FromString(data)
     except DecodeError:

@@ -422,7 +422,7 @@ class BundleReader:
         self._files: dict[int, tuple[Any, int]] = {}
         local = paths.remote(prefix) is None
         for _ in range(_REPLACED_MEANWHILE):
-            with paths.open_file(index_name(prefix), "rb") as index, paths.typed(prefix):
+            with paths.open_stored(index_name(prefix)) as index, paths.typed(prefix):
                 self._read_index(index.read())
                 if not (data and local):
                     return
@@ -453,7 +453,7 @@ class BundleReader:
         """Opens the data files; a missing one is an error only when a tensor in it is read."""
         for path in paths.glob(f"{_escaped(self.prefix)}.data-?????-of-{self._total:05d}"):
             with contextlib.suppress(errors.NotFoundError):
-                file = paths.open_file(path, "rb")
+                file = paths.open_stored(path)
                 self._files[int(path[-14:-9])] = file, os.fstat(file.fileno()).st_size
 
     def __enter__(self) -> BundleReader:
@@ -576,7 +576,7 @@ class BundleReader:
             path = self.data_file(entry)
             if not paths.exists(path):
                 raise errors.DataLossError(None, None, f"{path} is missing: it holds {name}")
-            held = self._files[entry.shard_id] = paths.open_file(path, "rb"), paths.stat(path).length
+            held = self._files[entry.shard_id] = paths.open_stored(path), paths.stat(path).length
         return held
 
     def _value(self, name: str, entry: Any) -> Any:

@@ -91,7 +91,7 @@ class SliceReader:
             self._add_file(path)
 
     def _add_file(self, path: str) -> None:
-        file = paths.open_file(path, "rb")
+        file = paths.open_stored(path)
         self._open.append(file)
         try:
             table = Table(file, paths.stat(path).length, path)

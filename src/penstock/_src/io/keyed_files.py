@@ -101,7 +101,7 @@ def read(stem: str, column: str, dtype: torch.dtype | None, columns: int = 0) ->
     """A column of a table: rows of so many numbers, single ones, or strings (`dtype` None). It may be absent: then it is
     empty."""
     path = f"{stem}-{column}"
-    data = paths.read_bytes(path) if paths.exists(path) else b""
+    data = paths.read_stored(path) if paths.exists(path) else b""
     if dtype is None:
         return _strings(data, path)
     size = dtype.itemsize * max(columns, 1)

@@ -30,7 +30,7 @@ def pairs(path: Any) -> Iterator[tuple[bytes, bytes]]:
     path = paths.as_text(path)
     if paths.isdir(path):
         path = paths.join(path, "data.mdb")
-    with paths.open_file(path, "rb") as file, paths.typed(path):
+    with paths.open_stored(path) as file, paths.typed(path):
         file.seek(0, os.SEEK_END)
         yield from _Database(file, path, file.tell())
 

@@ -236,9 +236,34 @@ def open_file(path: Any, mode: str = "rb") -> Any:
         return far[0].open(far[1], mode)
 
 
+def open_stored(path: Any) -> Any:
+    """An open binary file of a checkpoint or a model. FailedPreconditionError for a pipe, a socket or a device in its place:
+    another program may never write to it, and nothing says how long it is."""
+    path = as_text(path)
+    if remote(path) is not None or os.path.isdir(path):
+        return open_file(path)
+    with typed(path):
+        file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
+        if not _stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            file.close()
+            raise errors.FailedPreconditionError(None, None, f"{path} is not a file, but a pipe, a socket or a device")
+        return file
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens a pipe that no other program has open, too. For files the flag means nothing."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def read_bytes(path: Any) -> bytes:
     """The contents of a file."""
     with open_file(path) as f, typed(path):
+        return f.read()
+
+
+def read_stored(path: Any) -> bytes:
+    """The contents of a file of a checkpoint or a model."""
+    with open_stored(path) as f, typed(path):
         return f.read()
 
 

@@ -61,7 +61,7 @@ def recover(folder: str) -> None:
         if not paths.isdir(written):                 # another process was faster
             return
         if paths.exists(listed := paths.join(written, _LIST)):       # else all was moved, and the folder is being removed
-            names = json.loads(paths.read_bytes(listed))
+            names = json.loads(paths.read_stored(listed))
             for name in filter(paths.exists, (paths.join(folder, name) for name in names["old"])):
                 paths.remove(name)
             for name in names["new"]:

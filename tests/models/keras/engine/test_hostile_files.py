@@ -1,4 +1,5 @@
 """Damaged and hostile files of models: typed errors, no crash, no hang, no other files, bounded memory."""
+import contextlib
 import io
 import json
 import os
@@ -348,3 +349,28 @@ def test_a_disk_that_is_full_from_any_write_on(tmp_path, monkeypatch):
         for i, a in enumerate(arrays):
             np.testing.assert_array_equal(f[f"g{i}/a"], a)
             assert list(f[f"g{i}"].attrs["names"]) == ["x" * 1000] * 40
+
+
+@pytest.mark.parametrize("name", ["m.h5", "m.keras"])
+def test_a_small_file_of_a_large_model(tmp_path, monkeypatch, name):
+    """The description asks for a gigabyte: nothing is allocated for it."""
+    monkeypatch.setattr(archives, "FLOOR", 1 << 20)
+    path = tmp_path / name
+    saved(path)
+    load(path)
+    with contextlib.closing(h5py.File(path, "r+")) if name == "m.h5" else contextlib.nullcontext() as f:
+        if f is not None:
+            config = f.attrs["model_config"]
+            f.attrs["model_config"] = config.replace('"units": 5', '"units": 67108864')
+            assert f.attrs["model_config"] != config
+    if name == "m.keras":
+        with zipfile.ZipFile(path) as z:
+            members = {n: z.read(n) for n in z.namelist()}
+        with zipfile.ZipFile(path, "w") as z:
+            for n, data in members.items():
+                z.writestr(n, data.replace(b'"units": 5', b'"units": 67108864'))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for build in (contextlib.nullcontext, lambda: tf.Graph().as_default()):
+        with build(), pytest.raises(errors.ResourceExhaustedError, match="bytes of weights"):
+            load(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10

@@ -112,7 +112,7 @@ def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None
     try:
         if not paths.exists(file):
             return None
-        state = text_format.Parse(paths.read_bytes(file), CheckpointState())
+        state = text_format.Parse(paths.read_stored(file), CheckpointState())
     except _PASSING:                                 # "no checkpoint" would let a training begin again, and replace it
         raise
     except (errors.OpError, text_format.ParseError, UnicodeDecodeError) as e:

@@ -74,7 +74,7 @@ def read_fingerprint(export_dir: Any) -> Fingerprint:
     path = os.path.join(paths.as_text(export_dir), FILE)
     if not paths.exists(path):
         raise FileNotFoundError(f"SavedModel Fingerprint Error: {path} does not exist.")
-    return Fingerprint.from_proto(paths.read_bytes(path))
+    return Fingerprint.from_proto(paths.read_stored(path))
 
 
 def write_fingerprint(export_dir: str, model: Any, prefix: str) -> None:
@@ -83,7 +83,7 @@ def write_fingerprint(export_dir: str, model: Any, prefix: str) -> None:
     index = prefix + ".index"
     parts = (_bytes(model), _bytes(graph.graph_def),
              b"".join(k.encode() + _bytes(graph.signature_def[k]) for k in sorted(graph.signature_def)),
-             _bytes(graph.object_graph_def), paths.read_bytes(index) if paths.exists(index) else b"")
+             _bytes(graph.object_graph_def), paths.read_stored(index) if paths.exists(index) else b"")
     message = FingerprintDef(**{n: int(h) for n, h in zip(_FIELDS, hashing.fingerprint64(list(parts)), strict=True)},
                              uuid=str(uuid.uuid4()))
     message.version.producer = _VERSION

@@ -38,12 +38,12 @@ def _parsed(export_dir: Any) -> Any:
     binary, text = (paths.join(folder, n) for n in (names.SAVED_MODEL_FILENAME_PB, names.SAVED_MODEL_FILENAME_PBTXT))
     if paths.exists(binary):
         try:
-            return SavedModel.FromString(paths.read_bytes(binary))
+            return SavedModel.FromString(paths.read_stored(binary))
         except DecodeError as e:
             raise OSError(f"Cannot parse file {binary}: {e}.") from None
     if paths.exists(text):
         try:
-            return text_format.Parse(paths.read_bytes(text), SavedModel())
+            return text_format.Parse(paths.read_stored(text), SavedModel())
         except (text_format.ParseError, UnicodeDecodeError, RecursionError) as e:
             raise OSError(f"Cannot parse file {text}: {e}.") from None
     raise OSError(f"SavedModel file does not exist at: {folder}/{{{names.SAVED_MODEL_FILENAME_PBTXT}|"

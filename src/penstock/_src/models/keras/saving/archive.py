@@ -21,7 +21,7 @@ from penstock._src.base.api import LazyModule
 from penstock._src.io import archives, hdf5_guard, paths
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.saving import keras3
-from penstock._src.models.keras.saving.model_files import parsed_json, plain_json, well_formed
+from penstock._src.models.keras.saving.model_files import bounded, parsed_json, plain_json, well_formed
 from penstock._src.models.keras.utils.generic_utils import to_snake_case
 
 backend = LazyModule("penstock._src.models.keras.backend")
@@ -234,7 +234,7 @@ def load(path: Any, custom_objects: Any = None, compile: bool = True) -> Any:
             raise ValueError(f"{path} is not a .keras file: {e}") from None
     if not isinstance(config, dict) or not isinstance(config.get("class_name"), str):
         raise ValueError(f"{path} does not describe a model: {_CONFIG} has no class_name.")
-    with well_formed():
+    with well_formed(), bounded(path, len(weights.getbuffer())):
         model = keras3.rebuild(config, custom_objects)
         if compile and config.get("compile_config"):
             keras3.compile_as(model, config["compile_config"], custom_objects)

@@ -18,7 +18,7 @@ from penstock._src.base.api import LazyModule
 from penstock._src.io import hdf5_guard, paths
 from penstock._src.models.keras.saving import archive, keras3
 from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
-from penstock._src.models.keras.saving.model_files import model_from_config, parsed_json, plain_json, well_formed
+from penstock._src.models.keras.saving.model_files import bounded, model_from_config, parsed_json, plain_json, well_formed
 
 backend = LazyModule("penstock._src.models.keras.backend")
 _LIMIT = 64512                 # bytes of one attribute
@@ -230,7 +230,7 @@ def load_model_file(path: Any, custom_objects: Any, compile: bool) -> Any:
         if "model_config" not in f.attrs:
             raise ValueError(f"No model found in config file: {path} has only weights. Use `load_weights`.")
         config = parsed_json(_text(f.attrs["model_config"]))
-        with well_formed():
+        with well_formed(), bounded(path, f.file.id.get_filesize()):
             if _text(f.attrs.get("keras_version", "")).startswith("3"):
                 config = keras3.translated(config, custom_objects)
             model = model_from_config(config, custom_objects=custom_objects)

@@ -5,16 +5,20 @@ import contextlib
 import copyreg
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import penstock as tf
 from penstock._src.base import errors
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule, export
+from penstock._src.base.dtypes import as_dtype
+from penstock._src.base.static_shape import as_shape
 from penstock._src.base.version import KERAS_VERSIONS
 from penstock._src.graph import context
 from penstock._src.graph.node import PACKAGE
+from penstock._src.graph.scopes import variable_creator_scope
+from penstock._src.io import archives
 from penstock._src.models.keras.saving.compile_config import compile_config, compile_from_config
 from penstock._src.models.keras.saving.export import export_model
 from penstock._src.models.keras.utils import function_code
@@ -54,6 +58,23 @@ def well_formed() -> Iterator[None]:
         if isinstance(e, errors.OpError) or trace is None or not trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
             raise
         raise ValueError(f"Improperly formatted model config: {type(e).__name__}: {e}") from e
+
+
+@contextlib.contextmanager
+def bounded(path: Any, stored: int) -> Iterator[None]:
+    """Raises ResourceExhaustedError where variables take far more bytes than the file has for them."""
+    most, total = max(archives.FLOOR, archives.RATIO * stored), 0
+
+    def counted(following: Callable, **kwargs: Any) -> Any:
+        nonlocal total
+        shape, dtype = as_shape(kwargs.get("shape")), as_dtype(kwargs.get("dtype") or backend.floatx())
+        total += (shape.num_elements() or 0) * dtype.size
+        if total > most:
+            raise errors.ResourceExhaustedError(None, None, f"{path} has {stored} bytes of weights, and describes a model with "
+                                                f"more than {most}")
+        return following(**kwargs)
+    with variable_creator_scope(counted):
+        yield
 
 
 def plain_json(x: Any) -> Any:

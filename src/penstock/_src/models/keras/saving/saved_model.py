@@ -315,7 +315,7 @@ def _decoded(value: dict[str, Any]) -> Any:
 
 def _metadata_file(path: str) -> Any:
     try:
-        return messages.SavedMetadata.FromString(paths.read_bytes(path))
+        return messages.SavedMetadata.FromString(paths.read_stored(path))
     except messages.DecodeError as e:
         raise OSError(f"Cannot parse file {path}: {e}.") from None
 
