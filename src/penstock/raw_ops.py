@@ -1070,6 +1070,7 @@ _attach(__name__, "v2", "raw_ops.", {
     "Slice": "ops.array.slicing",
     "SlidingWindowDataset": "ops.data.dataset_batches",
     "Snapshot": "ops.core",
+    "SnapshotDataset": "ops.data.dataset_readers",
     "SobolSample": "ops.random.sobol",
     "Softmax": "ops.nn.softmax",
     "SoftmaxCrossEntropyWithLogits": "ops.nn.softmax",

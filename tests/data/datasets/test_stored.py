@@ -1,6 +1,8 @@
 """Datasets in folders: save, load, snapshot."""
 import contextlib
 import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -165,3 +167,47 @@ def test_a_saver_that_ends_in_the_middle_of_a_replacement(tmp_path, monkeypatch,
     tf.data.Dataset.range(2).save(str(tmp_path))
     assert elements(tf.data.Dataset.load(str(tmp_path))) == [0, 1]
     assert sorted(os.listdir(tmp_path)) == ["00000000.shard", "dataset_size.txt", "dataset_spec.pb"]
+
+
+def test_one_of_several_passes_writes_a_snapshot(tmp_path):
+    calls = []
+
+    def noted(x):
+        calls.append(int(x))
+        return x
+    dataset = tf.data.Dataset.range(4).map(lambda x: tf.py_function(noted, [x], tf.int64)).snapshot(str(tmp_path))
+    first, second = iter(dataset), iter(dataset)
+    begun = [int(next(first)), int(next(second))]
+    assert begun + [int(x) for x in second] == [0, 0, 1, 2, 3]           # passes its input on
+    assert [int(x) for x in first] == [1, 2, 3]                          # and writes
+    count = len(calls)
+    assert elements(dataset) == [0, 1, 2, 3] and len(calls) == count
+
+
+_SNAPSHOT = """
+import sys
+import penstock as tf
+for x in tf.data.Dataset.range(6).snapshot(sys.argv[1]):
+    print(int(x), flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_snapshot_of_several_processes(tmp_path):
+    """While one process writes, another one reads the input; one that is killed leaves no half of a snapshot."""
+    started = [subprocess.Popen([sys.executable, "-c", _SNAPSHOT, str(tmp_path / "s")], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        for process in started:
+            assert process.stdout.readline() == "0\n"
+        started[0].kill()
+        out, _ = started[1].communicate("\n" * 6, timeout=100)
+        assert out == "1\n2\n3\n4\n5\n"
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            process.stdin.close()
+    assert elements(tf.data.Dataset.range(6).snapshot(str(tmp_path / "s"))) == list(range(6))
+    assert sorted(p.name for p in (tmp_path / "s").iterdir()) == ["snapshot.index"]

@@ -88,14 +88,14 @@ def load(path: str, element_spec: Any = None, compression: str | None = None, re
 
 def _number(path: str) -> int:
     try:
-        return int(paths.read_bytes(path))
+        return int(paths.read_stored(path))
     except ValueError as e:
         raise errors.DataLossError(None, None, f"{path} does not have the number of a dataset's elements: {e}") from None
 
 
 def _saved_spec(path: str) -> Any:
     try:
-        return decode(StructuredValue.FromString(paths.read_bytes(path)))
+        return decode(StructuredValue.FromString(paths.read_stored(path)))
     except (DecodeError, ValueError) as e:
         raise errors.DataLossError(None, None, f"{path} does not have the type of a dataset's elements: {e}") from None
 
@@ -104,7 +104,7 @@ def _saved_spec(path: str) -> Any:
 def snapshot(path: str, compression: str | None = "AUTO", reader_func: Callable | None = None,
              shard_func: Callable | None = None, name: str | None = None) -> Callable:
     """A transformation that keeps the elements in a folder: the first whole pass writes them, later ones, also in other
-    processes, read them.
+    processes, read them. Passes that begin while another one writes leave the folder as it is.
 
     Args:
       path: of the folder.
@@ -114,9 +114,7 @@ def snapshot(path: str, compression: str | None = "AUTO", reader_func: Callable 
       name: of the operation.
     """
     def apply(dataset: DatasetV2) -> DatasetV2:
-        folder = paths.as_text(path)
-        paths.makedirs(folder)
-        stored = dataset.cache(os.path.join(folder, "snapshot"))
+        stored = dataset._then("SnapshotDataset", tf.convert_to_tensor(paths.as_text(path)))
         if reader_func is None:
             return stored
         return reader_func(tf.data.Dataset.from_tensors(0).map(lambda _: stored))

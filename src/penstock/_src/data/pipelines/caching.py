@@ -127,10 +127,11 @@ class _KeepingCursor(Cursor):
 
 
 class FileCache(Stage):
-    """The elements of a dataset, cached in a file that a complete iteration writes and later ones read."""
+    """The elements of a dataset, cached in a file that a complete iteration writes and later ones read. A second iteration
+    that begins before the file is complete is an error, or, if only `one_writes`, returns the elements of its input."""
 
-    def __init__(self, source: Stage, prefix: str):
-        self.inputs, self.prefix = (source,), prefix
+    def __init__(self, source: Stage, prefix: str, one_writes: bool = False):
+        self.inputs, self.prefix, self.one_writes = (source,), prefix, one_writes
 
     @property
     def path(self) -> str:
@@ -157,15 +158,19 @@ class _FileCursor(Cursor):
     def _start(self, ctx: Any) -> None:
         if paths.exists(self._stage.path):
             self._reader = RecordReader(self._stage.path)
-        else:
+            return
+        try:
             self._writer = _Writer(self._stage.prefix, self._stage.path, self._taking_over)
-            self._source = self._stage.inputs[0].iterate(ctx)
-            self.inputs = (self._source,)
+        except errors.AlreadyExistsError:
+            if not self._stage.one_writes:
+                raise
+        self._source = self._stage.inputs[0].iterate(ctx)
+        self.inputs = (self._source,)
 
     def next(self, ctx: Any) -> tuple | None:
         if self._ended:
             return None
-        if self._reader is None and self._writer is None:
+        if self._reader is None and not self.inputs:
             self._start(ctx)
         self._count += 1
         if self._reader is not None:
@@ -173,12 +178,12 @@ class _FileCursor(Cursor):
             self._ended = record is None
             return None if record is None else tuple(codec.decode(record))
         element = self._source.next(ctx)
-        writer: _Writer = self._writer                           # type: ignore[assignment]
-        if element is None:
-            self._ended = True
-            writer.finish()
-        else:
-            writer.write(element)
+        self._ended = element is None
+        if self._writer is not None:
+            if element is None:
+                self._writer.finish()
+            else:
+                self._writer.write(element)
         return element
 
     def save(self) -> Any:

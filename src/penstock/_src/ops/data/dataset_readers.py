@@ -103,6 +103,20 @@ def _cache_dataset_v2_dataset(input_dataset, filename, cache):
     return _cache(input_dataset, filename, cache if isinstance(cache, caching.Store) else None)
 
 
+@dataset("SnapshotDataset", inputs="input_dataset: variant, path: string",
+         attrs="compression: string = '', reader_path_prefix: string = '', writer_path_prefix: string = '', "
+               "shard_size_bytes: int = 10737418240, pending_snapshot_expiry_seconds: int = 86400, "
+               "num_reader_threads: int = 1, reader_buffer_size: int = 1, num_writer_threads: int = 1, "
+               "writer_buffer_size: int = 1, shuffle_on_read: bool = False, seed: int = 0, seed2: int = 0, "
+               "mode: string = 'auto', snapshot_name: string = ''")
+def _snapshot_dataset(input_dataset, path, *, mode):
+    if mode not in ("", "auto", b"", b"auto"):
+        raise errors.UnimplementedError(None, None, f"SnapshotDataset has the mode 'auto', not {mode!r}")
+    folder = text(path, "path")
+    paths.makedirs(folder)
+    return caching.FileCache(stage_of(input_dataset), paths.join(folder, "snapshot"), one_writes=True)
+
+
 # The memory of caches. That of the dummy is not shared: each dataset with it has a separate one.
 anonymous_memory_cache = op("AnonymousMemoryCache", "-> handle: resource, deleter: variant", stateful=True).no_gradient()
 anonymous_memory_cache.shape(lambda: [(), ()])
