@@ -60,3 +60,25 @@ def test_a_pipe_in_place_of_a_model(tmp_path, name):
             model.load_weights(str(tmp_path / name))
         else:
             tf.keras.models.load_model(str(tmp_path / name))
+
+
+def test_a_save_follows_no_link_and_waits_for_no_pipe(tmp_path):
+    """Whoever can write into the folder could make a save overwrite any file of its user, or wait."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    folder = tmp_path / "c"
+    folder.mkdir()
+    for name in "checkpoint", "m-1.index", "m-1.data-00000-of-00001", "s.meta", "s.index", "s.data-00000-of-00001":
+        (folder / name).symlink_to(victim)
+    os.mkfifo(folder / "m-2.index")
+    os.mkfifo(folder / ".m-1.index.1.0.tmp")
+    checkpoint = tf.train.Checkpoint(v=tf.Variable([1.0, 2.0]))
+    for _ in range(2):
+        path = checkpoint.save(str(folder / "m"))
+    with tf.Graph().as_default(), v1.Session() as sess:
+        v1.get_variable("v", [2])
+        sess.run(v1.global_variables_initializer())
+        v1.train.Saver().save(sess, str(folder / "s"))
+    assert victim.read_text() == "precious" and tf.train.latest_checkpoint(str(folder)) == str(folder / "s")
+    assert tf.train.load_checkpoint(path).get_tensor("v/.ATTRIBUTES/VARIABLE_VALUE").tolist() == [1.0, 2.0]
+    assert (folder / "m-1.index").stat().st_mode & 0o022 == 0

@@ -76,7 +76,7 @@ def export_scoped_meta_graph(filename: Any = None, graph_def: Any = None, graph:
 
 def _write(message: Any, path: str, as_text: bool) -> None:
     data = text_format.MessageToString(message).encode() if as_text else message.SerializeToString()
-    paths.write_atomically(path, data)
+    paths.write_atomically(path, data, stored=True)
 
 
 def _debug_info(graph: Any, meta_graph: MetaGraphDef, export_scope: str | None) -> Any:

@@ -272,7 +272,7 @@ def _header(prefix: str) -> Any:
 def _write_index(prefix: str, total: int, entries: dict[bytes, Any]) -> None:
     header = BundleHeaderProto(num_shards=total)
     header.version.producer = _VERSION
-    with paths.atomic(index_name(prefix)) as f:
+    with paths.atomic(index_name(prefix), stored=True) as f:
         table = TableWriter(f)
         table.add(b"", header.SerializeToString())
         for key in sorted(entries):

@@ -60,7 +60,7 @@ class SliceWriter:
 
     def finish(self) -> None:
         """Publishes the file."""
-        with paths.atomic(self._filename) as f:
+        with paths.atomic(self._filename, stored=True) as f:
             table = TableWriter(f)
             table.add(b"", self._meta.SerializeToString())
             for key in sorted(self._data):

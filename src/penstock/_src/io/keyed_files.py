@@ -62,7 +62,7 @@ def write(folder: str, name: str, part: Part, columns: dict[str, Any], block: in
     stem = paths.join(folder, part.stem(name))
     paths.makedirs(os.path.dirname(stem))
     for column, values in columns.items():
-        with paths.atomic(f"{stem}-{column}") as file:
+        with paths.atomic(f"{stem}-{column}", stored=True) as file:
             for at in range(0, len(values), block):
                 file.write(_bytes(values[at:at + block]))
     for other, path in _found(folder, name):

@@ -193,7 +193,7 @@ def remove_if_abandoned(path: str) -> bool:
     if fcntl is None:
         return False
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)       # it may be a pipe
     except OSError:
         return not os.path.lexists(path)
     try:

@@ -267,18 +267,20 @@ def read_stored(path: Any) -> bytes:
         return f.read()
 
 
-def write_atomically(path: Any, data: bytes) -> None:
+def write_atomically(path: Any, data: bytes, stored: bool = False) -> None:
     """Writes a file atomically: readers see the old or the complete new one, also after a crash."""
-    with atomic(path) as f:
+    with atomic(path, stored) as f:
         f.write(data)
 
 
 @contextlib.contextmanager
-def atomic(path: Any) -> Iterator[Any]:
+def atomic(path: Any, stored: bool = False) -> Iterator[Any]:
     """A file to write that becomes visible at the end, complete; after an exception it does not.
 
     It is written to a temporary file beside it, flushed to the disk, and renamed. A link remains and what it leads to is
-    replaced; a device or a pipe is written directly, and so are files of fsspec, which become visible when they are closed.
+    replaced; a device or a pipe is written directly, and so are files of fsspec, which become visible when they are closed. A
+    `stored` file, of a checkpoint or a model, replaces whatever has its name: a link in such a folder must not lead a save to
+    another file, nor a pipe make it wait.
     """
     path = as_text(path)
     far = remote(path)
@@ -286,8 +288,8 @@ def atomic(path: Any) -> Iterator[Any]:
         with typed(path), far[0].open(far[1], "wb") as f:
             yield f
         return
-    path = _behind_links(path)
-    if _is_stream(path):
+    path = path if stored else _behind_links(path)
+    if not stored and _is_stream(path):
         with typed(path), open(path, "wb") as f:
             yield f
         return
@@ -343,7 +345,9 @@ def publish(file: Any, temporary: str, path: str) -> None:
     """Renames a complete temporary file, which is still locked, to its place, with the rights of the file that was there."""
     file.flush()
     with contextlib.suppress(OSError):
-        os.fchmod(file.fileno(), _stat.S_IMODE(os.stat(path).st_mode))
+        before = os.lstat(path).st_mode
+        if _stat.S_ISREG(before):
+            os.fchmod(file.fileno(), _stat.S_IMODE(before))
     os.fsync(file.fileno())
     os.replace(temporary, path)
     sync_folder(os.path.dirname(path) or ".")

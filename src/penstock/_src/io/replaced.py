@@ -47,7 +47,7 @@ def _publish(writing: str, folder: str, owned: Callable[[str], bool]) -> None:
     """Lists the new files and the old ones that go, and renames the folder; nothing is moved yet."""
     new = _names(writing)
     old = [name for name in _names(folder) if owned(name) and name not in new]
-    paths.write_atomically(paths.join(writing, _LIST), json.dumps({"new": new, "old": old}).encode())
+    paths.write_atomically(paths.join(writing, _LIST), json.dumps({"new": new, "old": old}).encode(), stored=True)
     paths.rename(writing, paths.join(folder, _WRITTEN))
     paths.sync_folder(folder)
 

@@ -82,7 +82,7 @@ def write_state(save_dir: Any, newest: str, kept: Any = None, latest_filename: s
     if file == state.model_checkpoint_path:
         raise RuntimeError(f"Save path '{newest}' conflicts with path used for checkpoint state.  Please use a different save "
                            "path.")
-    paths.write_atomically(file, text_format.MessageToString(state).encode())
+    paths.write_atomically(file, text_format.MessageToString(state).encode(), stored=True)
 
 
 _PASSING = (errors.ResourceExhaustedError, errors.UnavailableError, errors.DeadlineExceededError, errors.AbortedError)

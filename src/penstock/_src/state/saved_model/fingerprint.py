@@ -87,7 +87,7 @@ def write_fingerprint(export_dir: str, model: Any, prefix: str) -> None:
     message = FingerprintDef(**{n: int(h) for n, h in zip(_FIELDS, hashing.fingerprint64(list(parts)), strict=True)},
                              uuid=str(uuid.uuid4()))
     message.version.producer = _VERSION
-    paths.write_atomically(os.path.join(export_dir, FILE), message.SerializeToString())
+    paths.write_atomically(os.path.join(export_dir, FILE), message.SerializeToString(), stored=True)
 
 
 def _bytes(message: Any) -> bytes:

@@ -57,7 +57,7 @@ def write_saved_model(saved_model: Any, export_dir: Any, as_text: bool) -> str:
                 a.type_url = _ASSET_TYPE
     saved_model = written
     data = text_format.MessageToString(saved_model).encode() if as_text else saved_model.SerializeToString()
-    paths.write_atomically(path, data)
+    paths.write_atomically(path, data, stored=True)
     return path
 
 
