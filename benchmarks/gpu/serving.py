@@ -1,15 +1,17 @@
 """Throughput of `penstock serve` with batching at a limit of the latency: one image or text per request, more and more clients.
 
     PYTHONPATH=src python benchmarks/gpu/serving.py [--models resnet50 bert] [--limit 50] [--seconds 2] [--prepare 15] \
-        [--budget 90] [--small]
+        [--budget 180] [--small]
 
-penstock writes the models itself (random weights). The server is a separate process, with buckets of powers of two; clients
-are coroutines of four other processes, each with one request at a time. Every bucket is requested for `--prepare` seconds
-first, so that its CUDA graph exists before the measurement. Where grpc is not installed, the same requests are parsed,
-batched and answered in this process, without a socket; the first line says which. For each number of clients: requests per
-second, p50 and p99, and the rows of an average batch; the last line of a model is the best throughput whose p99 is within the
-limit. Each phase prints a line with the seconds since the start. After `--budget` seconds, numbers of clients that were not
-measured are left out. `--small` takes models of few layers, to try the program without a GPU.
+penstock writes the models itself (random weights), each in a process of its own, both at the same time. The server is a
+separate process, with buckets of powers of two; clients are coroutines of four other processes, each with one request at a
+time. Every bucket is requested first, for `--prepare` seconds together, so that its CUDA graph exists before the measurement.
+Where grpc is not installed, the same requests are parsed, batched and answered in this process, without a socket; the first
+line says which. For each number of clients: requests per second, p50 and p99, and the rows of an average batch; the last line
+of a model is the best throughput whose p99 is within the limit. Each phase prints a line with the seconds since the start.
+The likeliest number of clients is measured first; those for which there is no time are left out. `--budget` seconds after the
+start everything ends, with what was found until then. `--small` takes models of few layers and small batches, to try the
+program without a GPU.
 """
 import argparse
 import asyncio
@@ -20,14 +22,19 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 BUCKETS = {"resnet50": 64, "bert": 32}
+CLIENTS, SMALL = [64, 128, 32, 256, 16, 1], [4, 8, 1]      # the likeliest first
+STARTED: list[subprocess.Popen] = []         # what ends with this program
+KEPT = 0.4                          # of the time of a model, for the measurement
 ROWS = "batching_session:processed_batch_size"
 BEGAN = time.monotonic()
 
@@ -37,15 +44,26 @@ def say(text: str) -> None:
     print(f"[{time.monotonic() - BEGAN:5.1f} s] {text}", flush=True)
 
 
-def make(name: str, folder: str, small: bool) -> None:
-    """Writes the SavedModel."""
+def started(*args: Any, **kwargs: Any) -> subprocess.Popen:
+    """A process."""
+    STARTED.append(subprocess.Popen(*args, **kwargs))
+    return STARTED[-1]
+
+
+def make(name: str, folder: str, small: str) -> None:
+    """Writes the SavedModel: in a process of its own."""
     import serving
 
     import penstock
     sys.modules["tensorflow"] = penstock
-    if small:
-        serving.LAYERS = 1
+    serving.LAYERS = 1 if small else serving.LAYERS
     serving.make(name, folder)
+
+
+def making(name: str, folder: str, small: bool) -> subprocess.Popen:
+    """A process that writes the SavedModel, and does not use the GPU."""
+    return started([sys.executable, __file__, "--make", name, folder, "small" if small else ""],
+                            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
 
 
 def sizes_of(name: str) -> list[int]:
@@ -89,11 +107,12 @@ async def load(call: Ask, data: bytes, clients: int, seconds: float) -> list[flo
 
 
 async def prepare(call: Ask, requests: list[bytes], seconds: float) -> None:
-    """Asks for full batches of each bucket in turns."""
+    """Asks for full batches of each bucket in turns, as long as there is time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         for data in requests:
-            await load(call, data, 2, 0.3)
+            if time.monotonic() < end:
+                await load(call, data, 2, 0.3)
 
 
 async def ask(port: str, *files: str) -> None:
@@ -120,14 +139,14 @@ class Remote:
         from penstock._src.cluster.ports import free_addresses
         port, rest = (a.rsplit(":", 1)[1] for a in free_addresses(2))
         self._metrics = f"http://localhost:{rest}/monitoring/prometheus/metrics"
-        self._server = subprocess.Popen(
+        self._server = started(
             [sys.executable, "-m", "penstock", "serve", "--model_name", name, "--model_base_path", folder, "--port", port,
              "--rest_api_port", rest, "--enable_serialization_as_tensor_content", "--enable_batching",
              "--batching_parameters_file", config], stdout=subprocess.PIPE, text=True)
         files = [f"{folder}.{rows}" for rows in sizes_of(name)]
         for rows, file in zip(sizes_of(name), files, strict=True):
             pathlib.Path(file).write_bytes(message(name, rows))
-        self._clients = [subprocess.Popen([sys.executable, __file__, "--ask", port, *files], stdin=subprocess.PIPE,
+        self._clients = [started([sys.executable, __file__, "--ask", port, *files], stdin=subprocess.PIPE,
                                           stdout=subprocess.PIPE, text=True) for _ in range(4)]
         for process in (self._server, *self._clients):
             if not process.stdout.readline():
@@ -198,20 +217,40 @@ class Local:
         self._core.close()
 
 
-def compare(name: str, folder: str, args: argparse.Namespace, end: float) -> None:
-    make(name, os.path.join(folder, name, "1"), args.small)
-    say(f"{name}: written")
+class Report:
+    """What was found of each model. It is printed when a model is over, or the time is."""
+
+    def __init__(self, limit: float):
+        self.limit, self.best = limit, dict[str, float]()
+
+    def line(self, name: str) -> None:
+        say(f"{name}: {self.best.get(name, 0.0):.1f}/s at p99 <= {self.limit:g} ms")
+
+    def over(self, names: list[str]) -> None:
+        """Ends the program at the end of its time."""
+        for name in names:
+            if name not in self.best:
+                say(f"{name}: not measured, the time is over")
+        if self.best:
+            self.line(list(self.best)[-1])
+        for process in STARTED:
+            process.kill()
+        os._exit(0)
+
+
+def compare(name: str, folder: str, args: argparse.Namespace, end: float, report: Report) -> None:
+    """Measures one model until `end`."""
     config = os.path.join(folder, f"{name}.config")
     pathlib.Path(config).write_text(batching(name))
     server = (Remote if importlib.util.find_spec("grpc") else Local)(name, os.path.join(folder, name), config)
     say(f"{name}: loaded")
     try:
-        server.prepare(max(1.0, min(args.prepare, end - time.monotonic() - 10)))
-        say(f"{name}: every bucket has run")
-        best = 0.0
-        for clients in args.clients:
-            if time.monotonic() + args.seconds + 1 > end:
-                say(f"{name}: the time is over; {clients} clients and more were not measured")
+        left = end - time.monotonic()
+        server.prepare(max(1.0, min(args.prepare, (1 - KEPT) * left)))
+        say(f"{name}: the buckets have run")
+        for clients in args.clients or (SMALL if args.small else CLIENTS):
+            if name in report.best and time.monotonic() + args.seconds + 1 > end:
+                say(f"{name}: the time is over; {clients} clients and what follows were not measured")
                 break
             server.measure(clients, 0.5)
             before = server.rows()
@@ -220,8 +259,8 @@ def compare(name: str, folder: str, args: argparse.Namespace, end: float) -> Non
             p50, p99, rate = times[len(times) // 2], times[int(0.99 * len(times))], len(times) / args.seconds
             say(f"{name} clients {clients:4}: {rate:8.1f}/s  p50 {p50:7.1f} ms  p99 {p99:7.1f} ms  "
                 f"rows per batch {rows / max(batches, 1):5.1f}")
-            best = max(best, rate if p99 <= args.limit else 0)
-        say(f"{name}: {best:.1f}/s at p99 <= {args.limit:g} ms")
+            report.best[name] = max(report.best.get(name, 0.0), rate if p99 <= args.limit else 0.0)
+        report.line(name)
     finally:
         server.close()
 
@@ -232,18 +271,32 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=50)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--prepare", type=float, default=15)
-    parser.add_argument("--budget", type=float, default=90, help="seconds for all models, in equal parts")
-    parser.add_argument("--clients", type=int, nargs="+", default=[1, 16, 32, 64, 128, 256])
+    parser.add_argument("--budget", type=float, default=180, help="seconds for all models, in equal parts")
+    parser.add_argument("--clients", type=int, nargs="+")
     parser.add_argument("--small", action="store_true")
     args = parser.parse_args()
+    if args.small:
+        BUCKETS.update(dict.fromkeys(BUCKETS, 4))
     say("over gRPC" if importlib.util.find_spec("grpc") else "without a socket: grpc is not installed")
+    report = Report(args.limit)
+    watch = threading.Timer(args.budget, report.over, [args.models])
+    watch.daemon = True
+    watch.start()
     with tempfile.TemporaryDirectory() as folder:
-        for i, name in enumerate(args.models, 1):
-            compare(name, folder, args, BEGAN + args.budget * i / len(args.models))
+        made = [(name, making(name, os.path.join(folder, name, "1"), args.small)) for name in args.models]
+        for i, (name, process) in enumerate(made):
+            if process.wait():
+                raise SystemExit(f"{name} could not be written")
+            say(f"{name}: written")
+            now = time.monotonic()
+            compare(name, folder, args, now + (BEGAN + args.budget - 5 - now) / (len(made) - i), report)
+    watch.cancel()
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--ask"]:
         asyncio.run(ask(*sys.argv[2:]))
+    elif sys.argv[1:2] == ["--make"]:
+        make(*sys.argv[2:])
     else:
         main()
