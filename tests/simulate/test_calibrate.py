@@ -34,7 +34,7 @@ def test_constants_explain_the_times_they_come_from(monkeypatch):
                                         client_cold_share=0.05, copy_bandwidth=30e9, large_seconds=5 * US),
                       "ps": Machine(**common, begin_seconds=40 * US, cold_share=0.14, copy_bandwidth=40e9)},
                      Network(latency=8 * US, one_machine=True, jitter=0.2,
-                             caches=[[16e6, 1.5, 20 * US], [32e6, 2.0, 60 * US], [60e6, 3.0, 120 * US]]))
+                             caches=[[16e6, 1.5, 0.05], [32e6, 2.0, 0.1], [60e6, 3.0, 0.2]]))
     found = {case: calibrate.simulated(known, case).round for case in calibrate._CALIBRATION}
     machines = calibrate.constants(found, known.of("worker").flops, known.of("worker").memory_bandwidth, 1 * US)
     for case in calibrate._COMPARED:

@@ -76,6 +76,26 @@ def test_an_idle_core_has_to_be_woken():
     assert local(6, 2, idle_seconds=1e-3) == pytest.approx(local(6, 2), rel=0.05)
 
 
+def test_other_processes_on_a_core_cost_a_change():
+    """One turn of the worker follows its client's, which has the same core; the server has its core to itself."""
+    assert local(1, 1, switch_seconds=1e-3) == pytest.approx(11e-3, abs=0.1e-3)
+
+
+def test_who_sends_to_an_idle_core_has_to_interrupt_it():
+    """One worker and one server wait for each other: two messages of each. Many: no core is idle."""
+    assert local(1, 1, interrupt_seconds=1e-3) == pytest.approx(14e-3, abs=0.1e-3)
+    assert local(6, 2, interrupt_seconds=1e-3) == pytest.approx(local(6, 2), rel=0.05)
+
+
+def test_several_clients_of_a_worker():
+    """Each has a step at a time: the worker's core is never idle."""
+    machine = Machine(cores=2, nic=1e12, send_seconds=1e-3, receive_seconds=1e-3, op_seconds=0.0, client_seconds=2e-3)
+    machines = Machines({"default": machine}, Network(latency=0.0, one_machine=True))
+    job = Job(programs.dense_null_step(4)(1), machines, 1, 1, clients=3)
+    assert 1 / job.run(60).steps_per_second == pytest.approx(6e-3, rel=0.02)          # its work, and a client's
+    assert len(job.workers[0].host.clients) == 3
+
+
 def test_further_workers_beside_a_job_are_not_measured():
     """They have a server of their own; on three cores more nothing changes, on the same ones everything takes longer."""
     machine = Machine(cores=8, nic=1e12, send_seconds=1e-3, receive_seconds=1e-3, op_seconds=0.0)
@@ -93,7 +113,7 @@ def test_further_workers_beside_a_job_are_not_measured():
 def test_copies_are_slower_with_more_bytes_in_use_and_beside_other_cores():
     network = Network(latency=0.0, one_machine=True, caches=[[16e6, 2.0, 0.0], [32e6, 4.0, 1e-3]])
     assert network.cached(8e6) == (1.5, 0.0)
-    assert network.cached(24e6) == pytest.approx((3.0, 0.5e-3)) and network.cached(48e6) == pytest.approx((6.0, 2e-3))
+    assert network.cached(24e6) == pytest.approx((3.0, 0.5e-3)) and network.cached(48e6) == (4.0, 1e-3)
     machine = Machine(cores=2, nic=1e12, send_seconds=0.0, receive_seconds=0.0, op_seconds=0.0, copy_bandwidth=4e9)
 
     def took(size, workers):

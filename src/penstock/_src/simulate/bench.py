@@ -25,17 +25,22 @@ from penstock._src.simulate import programs
 from penstock._src.simulate.job import Program
 
 WORKERS, SERVERS = 4, 2             # of the cluster
+_LEAD = 0.02                        # seconds before the steps of a round: all clients begin at once. One that had begun
+                                    # would, with real-time priority, keep this process from asking the others
+FURTHER = 2                         # clients of the first worker
 _REST = 0.1                         # of a round, before it: Linux stops processes of real-time priority that never rest
 _CLIENT = "from penstock._src.simulate import bench; bench.client()"
 
 
 class Case(NamedTuple):
     """Null steps of `size` bytes: of the first workers, with the first servers. `beside`: so many further workers run
-    the same with the last server meanwhile, to keep the machine busy."""
+    the same with the last server meanwhile, to keep the machine busy. `clients`: of the first worker, if it is the only one,
+    each with a session of its own."""
     size: int
     workers: int = 1
     servers: int = 1
     beside: int = 0
+    clients: int = 1
 
 
 class Round(NamedTuple):
@@ -69,8 +74,8 @@ class Bench:
             self._start(stack, (job, i), env, "-m", "penstock", "server")
         for task in tasks:
             self._line(task)                         # it listens
-        for i, address in enumerate(cluster["worker"]):
-            self._start(stack, ("client", i), env, "-c", _CLIENT, f"grpc://{address}", str(i))
+        for i, worker in enumerate([*range(WORKERS), *[0] * FURTHER]):
+            self._start(stack, ("client", i), env, "-c", _CLIENT, f"grpc://{cluster['worker'][worker]}", str(worker))
         self.cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
     def _start(self, stack: contextlib.ExitStack, task: tuple[str, int], env: dict[str, str], *command: str) -> None:
@@ -87,41 +92,41 @@ class Bench:
             raise RuntimeError(f"{task[0]} {task[1]} has ended")
         return line
 
-    def _ask(self, worker: int, *what: Any) -> None:
-        """Sends a request to the client of a worker."""
-        print(json.dumps(what), file=self._started["client", worker].stdin, flush=True)
+    def _ask(self, client: int, *what: Any) -> None:
+        """Sends a request to a client."""
+        print(json.dumps(what), file=self._started["client", client].stdin, flush=True)
 
     # -- cases --------------------------------------------------------------------------------------------------------
     def prepare(self, case: Case) -> None:
         """Builds the steps of a case; the first worker initializes its variables."""
         for i, key in self._keys(case).items():
-            self._ask(i, "build", *key, 0)
+            self._ask(i, "build", *key, 0, 0)
             self._line(("client", i))
 
     def _keys(self, case: Case) -> dict[int, tuple[int, int, int]]:
-        """By worker, the size of its step, its first server, and how many it has."""
-        return {i: (case.size, 0, case.servers) if i < case.workers else (case.size, SERVERS - 1, 1)
-                for i in range(case.workers + case.beside)}
+        """By client, the size of its step, its first server, and how many it has."""
+        measured = dict.fromkeys(_clients(case), (case.size, 0, case.servers))
+        return measured | dict.fromkeys(range(case.workers, case.workers + case.beside), (case.size, SERVERS - 1, 1))
 
     def round(self, case: Case, seconds: float) -> Round:
         """Runs the steps of a case for some seconds."""
         self._pin(case)
         time.sleep(_REST * seconds)
-        used, idle, began = self._used(), _idle(), time.perf_counter()
+        used, idle, began = self._used(), _idle(), time.monotonic()
         for i, key in self._keys(case).items():
-            self._ask(i, "run", *key, seconds)
-        answers = [json.loads(self._line(("client", i))) for i in self._keys(case)][:case.workers]
-        took, idle = time.perf_counter() - began, _idle() - idle
+            self._ask(i, "run", *key, began + _LEAD, seconds)
+        answers = [json.loads(self._line(("client", i))) for i in self._keys(case)][:len(_clients(case))]
+        took, idle = time.monotonic() - began, _idle() - idle
         spent = {t: after - used[t] for t, after in self._used().items()}
         cores = os.cpu_count() or 1
         foreign = max(0.0, 1.0 - (idle + sum(spent.values())) / (took * cores))
         steps = sum(count for count, _ in answers)
 
         def share(kind: str) -> float:
-            return sum(s for (job, i), s in spent.items()
-                       if job == kind and i < (case.servers if job == "ps" else case.workers)) / steps
-        return Round(seconds * case.workers / steps, share("client"), share("worker"), share("ps") / case.servers,
-                     sum(spread for _, spread in answers) / case.workers, case.servers, foreign)
+            of = {"ps": range(case.servers), "worker": range(case.workers), "client": _clients(case)}[kind]
+            return sum(spent[kind, i] for i in of) / steps
+        return Round(seconds * len(answers) / steps, share("client"), share("worker"), share("ps") / case.servers,
+                     sum(spread for _, spread in answers) / len(answers), case.servers, foreign)
 
     def _used(self) -> dict[tuple[str, int], float]:
         """The processor time of each process so far."""
@@ -134,9 +139,14 @@ class Bench:
                 _pin(self._started[task].pid, self.cores[core])
 
 
+def _clients(case: Case) -> list[int]:
+    """The clients whose steps are measured: of each worker the one of its number, then further ones of the first worker."""
+    return [*range(case.workers), *range(WORKERS, WORKERS + case.clients - 1)]
+
+
 def pins(case: Case, cores: int) -> dict[tuple[str, int], int]:
     """The core of each process: one after the other. Workers beside a case, and the server that they have, use all of them."""
-    found = {("client", i): i % cores for i in range(case.workers)}
+    found = {("client", i): i % cores if i < WORKERS else 0 for i in _clients(case)}
     found |= {("worker", i): i % cores for i in range(case.workers)}
     found |= {("ps", i): (case.workers + i) % cores for i in range(case.servers)}
     if case.beside:
@@ -200,22 +210,23 @@ def client() -> None:
     steps: dict[tuple, Any] = {}
     with contextlib.ExitStack() as stack:
         for line in sys.stdin:
-            do, size, first, servers, last = json.loads(line)
+            do, size, first, servers, begin, last = json.loads(line)
             key = size, first, servers
             if do == "build":
                 if key not in steps:
                     steps[key] = stack.enter_context(_step(target, index, size, first, servers))
                 print(0, flush=True)
             else:
-                print(json.dumps(_steps_in(steps[key], last)), flush=True)
+                print(json.dumps(_steps_in(steps[key], begin, last)), flush=True)
 
 
-def _steps_in(step: Any, seconds: float) -> tuple[float, float]:
+def _steps_in(step: Any, begin: float, seconds: float) -> tuple[float, float]:
     """Steps in some seconds, of the last one the part in that time; and how much their times differ."""
-    times, began = [time.perf_counter()], time.perf_counter()
+    time.sleep(max(0.0, begin - time.monotonic()))
+    times, began = [time.monotonic()], time.monotonic()
     while times[-1] - began < seconds:
         step()
-        times.append(time.perf_counter())
+        times.append(time.monotonic())
     took = [b - a for a, b in zip(times, times[1:], strict=False)]
     return len(took) - (times[-1] - began - seconds) / (times[-1] - times[-2]), spread(took)
 

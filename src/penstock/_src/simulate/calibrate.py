@@ -5,6 +5,7 @@ measured in turns, in many short rounds (`bench.py`); those in which a case was 
 """
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import time
@@ -28,13 +29,14 @@ _PASSES, _SHARE, _LEAST = 16, 0.5, 2e-6      # improvements of the constants, by
 _SOME, _WIDEST = 0.2, 1.0           # jitter: where the search begins, and at most
 LONGEST = 20.0                      # minutes in which there must be so many
 _MESSAGES = 4                       # of a step, with each server: its part, the value, the update, the end
-_TURNS = ["cold_share", "idle_seconds"]    # what a turn costs beside its work
+_TURNS = ["idle_seconds", "switch_seconds", "interrupt_seconds"]       # what the system adds to a turn
 _ALONE = Case(_SMALL)
 _MORE_SERVERS = Case(_SMALL, servers=2)
 _SHORT, _LONG = Case(_LARGE // 4), Case(_LARGE)
 _CROWDED = [Case(_SMALL, beside=n) for n in (1, 2, 3)]
+_SHARED = [Case(_SMALL, clients=n) for n in (2, 3)]
 _BESIDE = [*(Case(mb << 20, beside=1) for mb in (2, 3, 4)), Case(_LARGE, beside=2), Case(_LARGE, beside=3)]
-_CALIBRATION = [_ALONE, _MORE_SERVERS, _SHORT, _LONG, *_CROWDED, *_BESIDE]
+_CALIBRATION = [_ALONE, _MORE_SERVERS, _SHORT, _LONG, *_CROWDED, *_SHARED, *_BESIDE]
 SHAPES = (1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (4, 2)
 _COMPARED = [Case(size, *shape) for size in (_SMALL, _LARGE) for shape in SHAPES]
 
@@ -98,10 +100,11 @@ def constants(found: dict[Case, Round], flops: float, memory: float, op: float) 
 
     The cases are simulated, and each constant is changed by what is missing where it matters, several times: the work of the
     client, the worker and the server, where nothing else runs; that of a message, by a second server; that of large messages
-    and of their bytes, by two sizes; what it costs a process that others have had its core, or that it was idle, by further
-    workers; and, for the bytes that all use, what it costs to find the caches used by copies (by the client, which copies
-    nothing), and how much longer copies take. What the step takes beyond all work is the time of wake-ups; what it takes less
-    is work that comes when a message has left (`after_seconds`), while its receiver works.
+    and of their bytes, by two sizes; what a turn costs beside its work, by further workers, which have the core in between, and
+    by further clients of the worker, whose turns follow each other without that (`_turns`); and, for the bytes that all use,
+    what the copies of others cost a process (by the client, which copies nothing), and how much longer copies take. What the
+    step takes beyond all work is the time of wake-ups; what it takes less is work that comes when a message has left
+    (`after_seconds`), while its receiver works.
     """
     machines = _first(found[_ALONE], flops, memory, op)
     for _ in range(_PASSES):
@@ -121,14 +124,22 @@ def _first(alone: Round, flops: float, memory: float, op: float) -> Machines:
 
 
 class _Simulated(NamedTuple):
-    """A simulated case: its times, and for its client, worker and server how long others had their core, how often they found
-    that copies had, and that it was idle, and the seconds of their copies if nothing had disturbed them."""
+    """A simulated case: its times, and for its client, worker and server: for how long others had their core, and copied; how
+    often they found that it was idle, or that others had it at all, and interrupted an idle core; and the seconds of their
+    copies, if nothing had disturbed them."""
     round: Round
     others: tuple[float, ...]
     refills: tuple[float, ...]
     wakes: tuple[float, ...]
+    switches: tuple[float, ...]
+    interrupts: tuple[float, ...]
     copied: tuple[float, ...]
     in_use: int
+
+    @property
+    def turns(self) -> tuple[tuple[float, ...], ...]:
+        """What the constants of turns belong to, in their order."""
+        return self.others, self.wakes, self.switches, self.interrupts
 
 
 def simulated(machines: Machines, case: Case, steps: int = 200) -> _Simulated:
@@ -136,18 +147,19 @@ def simulated(machines: Machines, case: Case, steps: int = 200) -> _Simulated:
     servers = bench.SERVERS if case.beside else case.servers
     beside = [bench.null_step(case.size, bench.SERVERS - 1, 1) for _ in range(case.beside)]
     job = Job(bench.null_step(case.size, 0, case.servers), machines, case.workers, servers, FREE, 0, beside,
-              bench.numbers(case))
+              bench.numbers(case), case.clients)
     rate = job.run(steps).steps_per_second
     hosts: list[Any] = [t.host for t in job.workers]
-    kinds = [[h.client for h in hosts], [h.process for h in hosts],
+    kinds = [[c for h in hosts for c in h.clients], [h.process for h in hosts],
              [t.host.process for t in job.cluster.job("ps")[:case.servers]]]             # type: ignore[attr-defined]
 
     def per_step(of: str) -> tuple[float, ...]:
         return tuple(sum(getattr(p, of) for p in kind) / job.results.count for kind in kinds)
     client, worker, server = per_step("busy")
     spread = bench.spread(job.results.warm)
-    return _Simulated(Round(case.workers / rate, client, worker, server / case.servers, spread, case.servers),
-                      per_step("others"), per_step("refills"), per_step("wakes"), per_step("copied"), job.in_use)
+    return _Simulated(Round(case.workers * case.clients / rate, client, worker, server / case.servers, spread, case.servers),
+                      per_step("others"), per_step("refills"), per_step("wakes"), per_step("switches"), per_step("interrupts"),
+                      per_step("copied"), job.in_use)
 
 
 def predicted(machines: Machines, case: Case) -> float:
@@ -171,22 +183,50 @@ def _improve(machines: Machines, found: dict[Case, Round]) -> None:
     network.latency, worker.after_seconds, server.after_seconds = max(pause, 0.0), max(-pause, 0.0), max(-pause, 0.0)
     spreads = [sum(of[c].spread for c in _CROWDED) for of in (found, {c: made[c].round for c in _CROWDED})]
     network.jitter = min(max(network.jitter, _LEAST) * (spreads[0] / max(spreads[1], _LEAST)) ** _SHARE, _WIDEST)
-    for at, machine, fields in (0, worker, ["client_cold_share"]), (1, worker, _TURNS), (2, server, _TURNS):
-        alone = made[_ALONE]
-        more = np.array([[made[c].others[at] - alone.others[at], made[c].wakes[at] - alone.wakes[at]] for c in _CROWDED])
-        missing = [lacks[c][at + 1] - lacks[_ALONE][at + 1] for c in _CROWDED]
-        more = more[:, :len(fields)]
-        scales = np.maximum(np.abs(more).max(0), 1e-9)             # seconds beside counts
-        changes = np.linalg.lstsq(more / scales, np.array(missing), rcond=1e-3)[0] / scales
-        for field, change in zip(fields, changes.tolist(), strict=True):
-            setattr(machine, field, max(getattr(machine, field) + change, 0.0))
+    _turns(worker, server, made, lacks)
     for at, machine in (1, worker), (2, server):
         _copies(machine, *(lacks[c][at + 1] - lacks[_ALONE][at + 1] for c in (_SHORT, _LONG)))
     for point, case in zip(network.caches, _BESIDE, strict=True):
         small = lacks[case._replace(size=_SMALL)]
         point[0] = made[case].in_use
         point[1] = max(1.0, point[1] + sum(lacks[case][n] - small[n] for n in (2, 3)) / max(sum(made[case].copied), 1e-9))
-        point[2] = max(0.0, point[2] + (lacks[case][1] - small[1]) / max(made[case].refills[0], 0.5))
+        point[2] = max(0.0, point[2] + (lacks[case][1] - small[1]) / max(made[case].refills[0], 1e-5))
+
+
+def _turns(worker: Machine, server: Machine, made: dict[Case, _Simulated], lacks: dict[Case, list[float]]) -> None:
+    """Changes what turns cost beside their work, by what the cases lack that have other turns than one worker alone. What the
+    system does costs each kind of process the same, the caches do not."""
+    alone, cases = made[_ALONE], [*_CROWDED, *_SHARED]
+
+    def more(at: int) -> np.ndarray:
+        return np.array([[n[at] - before[at] for n, before in zip(made[c].turns, alone.turns, strict=True)] for c in cases])
+
+    def missing(at: int) -> np.ndarray:
+        return np.array([lacks[c][at + 1] - lacks[_ALONE][at + 1] for c in cases])
+    cold = more(0)[:, :1]
+    worker.client_cold_share, = _not_negative(cold, cold[:, 0] * worker.client_cold_share + missing(0)).tolist()
+    none = np.zeros((len(cases), 1))
+    both = np.block([[more(1)[:, :1], none, more(1)[:, 1:]], [none, more(2)[:, :1], more(2)[:, 1:]]])
+    now = np.array([worker.cold_share, server.cold_share, *(getattr(worker, field) for field in _TURNS)])
+    wanted = both @ now + np.concatenate([missing(1), missing(2)])
+    worker.cold_share, server.cold_share, *found = _not_negative(both, wanted).tolist()
+    for field, value in zip(_TURNS, found, strict=True):
+        setattr(worker, field, value)
+        setattr(server, field, value)
+
+
+def _not_negative(more: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """What explains some times best, of constants that are not negative: least squares with every choice of them."""
+    best, least = np.zeros(more.shape[1]), float(wanted @ wanted)
+    scales = np.maximum(np.abs(more).max(0), 1e-9)                 # seconds beside counts
+    for chosen in itertools.product([False, True], repeat=len(scales)):
+        part = more[:, chosen] / scales[list(chosen)]
+        found = np.linalg.lstsq(part, wanted, rcond=1e-3)[0]
+        rest = wanted - part @ found
+        if (found >= 0).all() and rest @ rest < least:
+            best, least = np.zeros(len(scales)), float(rest @ rest)
+            best[list(chosen)] = found / scales[list(chosen)]
+    return best
 
 
 def _copies(machine: Machine, short: float, long: float) -> None:

@@ -310,10 +310,9 @@ class MasterRun:
         self.since = cluster.clock.now
         task.masters.add(self)
 
-    def start(self) -> None:
-        """The client requests the step."""
-        host = self.task.host
-        host.prepare(self.task.cluster.clock, self._go)
+    def start(self, client: int = 0) -> None:
+        """A client of the task requests the step."""
+        self.task.host.prepare(self.task.cluster.clock, self._go, client)
 
     def _go(self) -> None:
         if self not in self.task.masters:                # the task has died before it could begin

@@ -100,11 +100,11 @@ class Core:
     """A core that some processes of one machine have. They get it for one turn after the other, first come, first served. These
     are calls instead of bookings: when a process gets the core depends on the others."""
 
-    __slots__ = ("busy", "copies", "worked", "_machine", "_ready")
+    __slots__ = ("busy", "copied", "worked", "_machine", "_ready")
 
     def __init__(self, machine: Cores):
         self.busy = False
-        self.copies = 0                              # of large values so far
+        self.copied = 0.0                            # seconds of copies so far, if nothing had disturbed them
         self.worked = 0.0                            # seconds of work so far, without copies
         self._machine = machine
         self._ready: deque[Process] = deque()
@@ -128,9 +128,9 @@ class Core:
 
 
 class Cores:
-    """The cores of one machine, to which processes are pinned. After copies, the caches have to be filled again, which takes
-    `refill` seconds. Everything but copies takes longer or shorter at random: `jitter` is the standard deviation of the
-    logarithm."""
+    """The cores of one machine, to which processes are pinned. What the copies of other processes have replaced in the caches
+    has to be filled again, which takes `refill` times as long as these copies. Everything but copies takes longer or shorter at
+    random: `jitter` is the standard deviation of the logarithm."""
 
     __slots__ = ("clock", "busy", "active", "running", "refill", "jitter", "draw", "_all")
 
@@ -152,21 +152,24 @@ class Process:
     """A process on a core: it does one thing at a time, as Python's lock has it. Each message, and whatever follows from it
     until something has to be waited for, is a turn of the thread that receives it.
 
-    When the process gets its core after others, what they have replaced in the caches costs `cold` times the time for which
-    they have worked there, on average: it depends on the addresses. A turn for which an idle core has to be woken costs `idle`
-    seconds more. A copy takes `slower` times as long while another core works, `slower_alone` times else."""
+    A turn that follows another one of the same process begins at once: the system only changes to another thread. When the
+    process gets its core after others, that costs `switch` seconds more, and what they have replaced in the caches `cold` times
+    the time for which they have worked there, on average: it depends on the addresses. A turn for which an idle core has to be
+    woken costs `idle` seconds more. A copy takes `slower` times as long while another core works, `slower_alone` times else."""
 
-    __slots__ = ("slower", "slower_alone", "busy", "others", "refills", "wakes", "copied", "_cores", "_core", "_cold", "_idle",
-                 "_copies", "_left", "_turns", "_now")
+    __slots__ = ("slower", "slower_alone", "busy", "others", "refills", "switches", "wakes", "interrupts", "copied", "_cores",
+                 "_core", "_cold", "_switch", "_idle", "_copies", "_left", "_turns", "_now")
 
-    def __init__(self, cores: Cores, number: int, cold: float = 0.0, idle: float = 0.0):
+    def __init__(self, cores: Cores, number: int, cold: float = 0.0, idle: float = 0.0, switch: float = 0.0):
         self.slower = self.slower_alone = 1.0
         self.busy = 0.0
-        self.refills = self.wakes = 0                # what its turns have found, in sum; `others`: seconds of other processes
-        self.others = 0.0
+        self.switches = self.wakes = 0               # what its turns have found, in sum
+        self.interrupts = 0                          # that it has sent to idle cores
+        self.others = self.refills = 0.0             # seconds of other processes between its turns: of work, and of copies
         self.copied = 0.0                            # seconds of copies, if nothing had disturbed them
-        self._cores, self._core, self._cold, self._idle = cores, cores.core(number), cold, idle
-        self._copies = 0                             # of its core, when it got it the last time
+        self._cores, self._core = cores, cores.core(number)
+        self._cold, self._switch, self._idle = cold, switch, idle
+        self._copies = 0.0                           # of its core, when its last turn ended
         self._left = 0.0                             # what had been worked there, when its last turn ended
         self._turns: deque[tuple] = deque()          # what each begins with
         self._now: deque[tuple] | None = None        # the work of the turn
@@ -181,17 +184,25 @@ class Process:
             self._turns.append(piece)
             self._core.wake(self)
 
+    def wakes_core_of(self, other: Process) -> bool:
+        """Whether the core of another process is idle, so that a message has to interrupt it."""
+        idle = not other._core.busy
+        self.interrupts += idle
+        return idle
+
     def begin(self, woken: bool) -> None:
         """Gets its core, which was idle (`woken`) or not."""
         self._now = deque([self._turns.popleft()])
         others = self._core.worked - self._left
         cold = others * self._cold
         self.others += others
-        if self._copies != self._core.copies:
-            cold += self._cores.refill
-            self.refills += 1
-        self._copies = self._core.copies
+        copies = self._core.copied - self._copies
+        cold += copies * self._cores.refill
+        self.refills += copies
         cold = self._cores.draw.expovariate(1 / cold) if cold and self._cores.jitter else cold
+        if others:
+            cold += self._switch
+            self.switches += 1
         self.wakes += woken
         self._next(cold + self._idle if woken else cold)
 
@@ -201,7 +212,7 @@ class Process:
         seconds, copying, *_ = self._now[0]          # type: ignore[index]
         seconds, copies = seconds + cold, 0.0
         if copying:
-            self._core.copies += 1
+            self._core.copied += copying
             self.copied += copying
             copies = copying * (self.slower if cores.active > 1 else self.slower_alone)
         if cores.jitter:
@@ -222,7 +233,7 @@ class Process:
             self._next()
         else:
             self._now = None
-            self._left = self._core.worked
+            self._left, self._copies = self._core.worked, self._core.copied
             self._core.leave()
 
 

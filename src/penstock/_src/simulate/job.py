@@ -50,13 +50,14 @@ class Job:
     theirs. In training with SyncReplicasOptimizer workers are free, and wait for tokens inside of their steps. Tasks fail by
     the rates of their machines, in asynchronous training: lost steps are run again.
 
-    `beside` are programs of further workers, which run meanwhile and are not measured; `pins`, on one machine, has the cores of
-    workers and servers.
+    A worker has `clients`, each of which requests one step after the other. `beside` are programs of further workers, which run
+    meanwhile and are not measured; `pins`, on one machine, has the cores of workers and servers.
     """
 
     def __init__(self, program: Program, machines: Machines, workers: int, servers: int, pace: str = FREE, seed: int = 0,
-                 beside: Sequence[Program] = (), pins: Mapping[tuple[str, int], int] | None = None):
-        self.program, self.pace = program, pace
+                 beside: Sequence[Program] = (), pins: Mapping[tuple[str, int], int] | None = None,
+                 clients: int = 1):
+        self.program, self.pace, self.clients = program, pace, clients
         self.cluster = Cluster({"ps": servers, "worker": workers + len(beside)}, machines, pins=pins)
         every = self.cluster.job("worker")
         self.workers, further = every[:workers], every[workers:]
@@ -124,7 +125,10 @@ class Job:
         self._plan_failures()
         if self._chief is not None:
             self._run_chief()
-        for task in (*self.workers, *self._beside):
+        for task in self.workers:
+            for client in range(self.clients):
+                self._next(task, client)
+        for task in self._beside:
             self._next(task)
         with paused_collector():
             clock.run(lambda: self.results.count >= self._wanted, limit)
@@ -139,15 +143,15 @@ class Job:
                     MasterRun(task, code, _must_not_fail).start()
                 self.cluster.clock.run()
 
-    def _next(self, task: Task) -> None:
+    def _next(self, task: Task, client: int = 0) -> None:
         if task in self._beside:
             MasterRun(task, self._beside[task], lambda _: self._next(task)).start()
             return
         slow = task.host.machine.straggling.factor(self._draws[task])
         began = self.cluster.clock.now
-        MasterRun(task, self.step, lambda error: self._step_ended(task, began, error), slow).start()
+        MasterRun(task, self.step, lambda error: self._step_ended(task, began, error, client), slow).start(client)
 
-    def _step_ended(self, task: Task, began: float, error: BaseException | None) -> None:
+    def _step_ended(self, task: Task, began: float, error: BaseException | None, client: int = 0) -> None:
         if error is not None:
             self._lost(task, error)
             return
@@ -155,7 +159,7 @@ class Job:
         self.ended[task] += 1
         self.results.step(task, began, self.cluster.clock.now)
         if self.pace == FREE:
-            self._next(task)
+            self._next(task, client)
             return
         self._at_barrier += 1
         if self._at_barrier == len(self.workers):

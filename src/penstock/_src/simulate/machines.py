@@ -14,6 +14,7 @@ import dataclasses
 import pathlib
 from typing import Any
 
+import numpy as np
 import yaml
 
 from penstock._src.base import errors
@@ -53,6 +54,8 @@ class Machine:
     idle_seconds: float = 0.0       # more in a turn for which the core had to be woken (on one machine)
     cold_share: float = 0.0         # more in a turn, for each second that other processes have worked on its core since its
                                     # last one (on one machine)
+    interrupt_seconds: float = 0.0  # more to send a message to a process whose core is idle (on one machine)
+    switch_seconds: float = 0.0     # more in a turn, if they have worked there at all
     client_cold_share: float = 0.0  # the same of its client
     message_threads: int = 1        # that send and receive
     begin_seconds: float = 0.0      # of a core, before a part begins
@@ -76,23 +79,20 @@ class Network:
     header: int = 100               # bytes of a message beside its tensors
     one_machine: bool = False       # all tasks are processes of one machine, with their clients: the workers, then the servers,
                                     # are pinned to its cores in turn. A process does one thing at a time
-    caches: list = dataclasses.field(default_factory=list)      # on one machine, [bytes, factor, seconds], …: by the bytes that
+    caches: list = dataclasses.field(default_factory=list)      # on one machine, [bytes, factor, share], …: by the bytes that
                                     # all tasks use in a step, how many times as long copies take while another core works,
-                                    # and how long it takes a process to continue when its core has copied
+                                    # and how much longer a turn takes for each second that other processes have copied on
+                                    # its core since the last one
     jitter: float = 0.0             # of all work but copies on one machine: standard deviation of the logarithm
     rack_size: int = 0              # machines of a rack; 0: all in one
     rack_uplink: float = 5e9        # bytes per second between a rack and the others, in each direction
 
 
     def cached(self, in_use: float) -> tuple[float, float]:
-        """The factor and the seconds of `caches` for so many bytes: between the points, and beyond the last, on a line."""
-        points = [(0.0, 1.0, 0.0), *sorted(map(tuple, self.caches))]
-        if len(points) == 1:
-            return 1.0, 0.0
-        upper = next((i for i, (size, *_) in enumerate(points) if size >= in_use and i), len(points) - 1)
-        (a, *low), (b, *high) = points[upper - 1], points[upper]
-        factor, seconds = (x + (y - x) * (in_use - a) / (b - a) for x, y in zip(low, high, strict=True))
-        return max(1.0, factor), max(0.0, seconds)
+        """The factor and the share of `caches` for so many bytes: between the points on a line, beyond the last as there.
+        Where the caches keep nothing from one use to the next, more bytes change nothing."""
+        sizes, factors, shares = zip(*[(0.0, 1.0, 0.0), *sorted(map(tuple, self.caches))], strict=True)
+        return float(np.interp(in_use, sizes, factors)), float(np.interp(in_use, sizes, shares))
 
 
 @dataclasses.dataclass
@@ -154,7 +154,7 @@ def _filled(kind: type, given: Any, where: str) -> Any:
 def _points(value: Any, where: str) -> list[list[float]]:
     """Triples of numbers."""
     if not isinstance(value, list) or any(not isinstance(p, list) or len(p) != 3 for p in value):
-        raise errors.invalid(f"{where}: caches must be a list of [bytes, factor, seconds], not {value!r}.")
+        raise errors.invalid(f"{where}: caches must be a list of [bytes, factor, share], not {value!r}.")
     return [[_number(x, "caches", where) for x in p] for p in value]
 
 

@@ -55,29 +55,32 @@ class Host:
         """Makes a call when a core has worked for some seconds."""
         clock.schedule(self.cores.book(clock.now, seconds), call, args)
 
-    def prepare(self, clock: Clock, call: Callable) -> None:
+    def prepare(self, clock: Clock, call: Callable, client: int = 0) -> None:
         """Makes a call when a client, on a machine of its own, has requested a step and this host has begun it."""
         clock.after(self.machine.client_seconds + self.machine.step_seconds, call)
 
 
 class LocalHost(Host):
-    """A process of a machine whose cores all tasks share: it computes, sends and receives in turns. Its client is another."""
+    """A process of a machine whose cores all tasks share: it computes, sends and receives in turns. Its clients are others."""
 
-    __slots__ = ("process", "client")
+    __slots__ = ("process", "clients", "_number")
 
     def __init__(self, name: str, machine: Machine, cores: Cores, number: int = 0):
         super().__init__(name, machine)
-        self.process = Process(cores, number, machine.cold_share, machine.idle_seconds)
-        self.client = Process(cores, number, machine.client_cold_share)
+        self.process = Process(cores, number, machine.cold_share, machine.idle_seconds, machine.switch_seconds)
+        self.clients: list[Process] = []
+        self._number = number
         self.cores, self.threads = cores, self.process         # type: ignore[assignment]
 
     def compute(self, clock: Clock, seconds: float, call: Callable, args: tuple) -> None:
         self.process.work(seconds, 0.0, call, args)
 
-    def prepare(self, clock: Clock, call: Callable) -> None:
+    def prepare(self, clock: Clock, call: Callable, client: int = 0) -> None:
         def requested() -> None:
             self.compute(clock, self.machine.step_seconds, call, ())
-        self.client.work(self.machine.client_seconds, 0.0, requested, ())
+        while client >= len(self.clients):
+            self.clients.append(Process(self.cores, self._number, self.machine.client_cold_share))     # type: ignore[arg-type]
+        self.clients[client].work(self.machine.client_seconds, 0.0, requested, ())
 
     def handle(self, seconds: float, size: int, call: Callable, args: tuple) -> None:
         """Makes a call after the work for a message, of which `size` bytes are copied."""
@@ -179,7 +182,11 @@ class LocalWire(Wire):
         source.out.passed(size)
         target.into.passed(size)
         copied, after = size if size > network.small else 0, source.machine.after_seconds
-        source.handle(source.machine.send_seconds, copied, clock.after,                # type: ignore[attr-defined]
+        machine, process = source.machine, source.process                             # type: ignore[attr-defined]
+        seconds = machine.send_seconds
+        if process.wakes_core_of(target.process):                                     # type: ignore[attr-defined]
+            seconds += machine.interrupt_seconds
+        source.handle(seconds, copied, clock.after,                                    # type: ignore[attr-defined]
                       (network.latency, self._arrive, target, copied, receive, args))
         if after:
             source.handle(after, 0, _nothing, ())                                      # type: ignore[attr-defined]
