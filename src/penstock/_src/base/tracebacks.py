@@ -1,8 +1,9 @@
 """Tracebacks that end at the user's line: frames of this library below it do not help users, and are omitted.
 
 Where most errors leave the library (a call of an op, a session's run, a call of a function), the traceback loses the frames
-after the last one that is the user's. What is shown in the end (by Python, in a thread, in a notebook) also loses those between
-the user's: of `fit`, of a dataset whose function failed, of a strategy. `tf.debugging.disable_traceback_filtering()` shows
+after the last one that is the user's. Those between the user's frames are lost where the library calls a function of the user's
+once (a trace), and in what is shown in the end (by Python, in a thread, in a notebook): of `fit`, of a dataset whose function
+failed, of a strategy. `tf.debugging.disable_traceback_filtering()` shows
 everything, for work on the library itself.
 """
 from __future__ import annotations
@@ -40,28 +41,42 @@ def is_traceback_filtering_enabled() -> bool:
     return _State.filtering
 
 
-def shorten(error: BaseException) -> None:
-    """Removes the frames of the library from the end of a traceback, and a cause within the library."""
+def shorten(error: BaseException, between: bool = False) -> None:
+    """Removes the frames of the library from the end of a traceback, with `between` all of them, and a cause within the
+    library."""
     if _State.filtering:
-        error.__traceback__ = _until_user(error.__traceback__)
+        error.__traceback__ = (_of_user if between else _until_user)(error.__traceback__)
         cause = error.__cause__
         if cause is not None and cause is not error and _until_user(cause.__traceback__) is None:
             error.__cause__, error.__suppress_context__ = None, True
 
 
-def _until_user(traceback: types.TracebackType | None) -> types.TracebackType | None:
-    """The traceback up to its last frame of a user; None if it has none."""
-    entries: list[types.TracebackType] = []
-    count = 0
+def _entries(traceback: types.TracebackType | None) -> list[types.TracebackType]:
+    found: list[types.TracebackType] = []
     while traceback is not None:
-        entries.append(traceback)
-        if _is_user(traceback.tb_frame):
-            count = len(entries)
+        found.append(traceback)
         traceback = traceback.tb_next
+    return found
+
+
+def _joined(entries: list[types.TracebackType]) -> types.TracebackType | None:
     made = None
-    for entry in reversed(entries[:count]):
+    for entry in reversed(entries):
         made = types.TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return made
+
+
+def _until_user(traceback: types.TracebackType | None) -> types.TracebackType | None:
+    """The traceback up to its last frame of a user; None if it has none."""
+    entries = _entries(traceback)
+    while entries and not _is_user(entries[-1].tb_frame):
+        entries.pop()
+    return _joined(entries)
+
+
+def _of_user(traceback: types.TracebackType | None) -> types.TracebackType | None:
+    """The user's frames of a traceback; None if it has none."""
+    return _joined([entry for entry in _entries(traceback) if _is_user(entry.tb_frame)])
 
 
 def shown(error: BaseException, seen: frozenset[int] = frozenset()) -> None:
@@ -71,17 +86,10 @@ def shown(error: BaseException, seen: frozenset[int] = frozenset()) -> None:
     """
     if not _State.filtering or id(error) in seen:
         return
-    entries, at = [], error.__traceback__
-    while at is not None:
-        entries.append(at)
-        at = at.tb_next
+    entries = _entries(error.__traceback__)
     own = isinstance(error, AssertionError | RecursionError) and entries and not _is_user(entries[-1].tb_frame)
     if any(_is_user(e.tb_frame) for e in entries) and not own:
-        made = None
-        for entry in reversed(entries):
-            if _is_user(entry.tb_frame):
-                made = types.TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-        error.__traceback__ = made
+        error.__traceback__ = _of_user(error.__traceback__)
     for other in (error.__cause__, error.__context__):
         if other is not None:
             shown(other, seen | {id(error)})

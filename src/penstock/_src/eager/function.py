@@ -405,7 +405,7 @@ class Function:
                 self._quick[key] = concrete
             return concrete.call_flat(tensors)
         except Exception as e:
-            shorten(e)
+            shorten(e, between=True)
             raise
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:

@@ -9,12 +9,13 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
-from penstock._src.graph.func_graph import FuncGraph, order_side_effects
+from penstock._src.graph.func_graph import FuncGraph
 from penstock._src.graph.functions import GraphFunction
 from penstock._src.graph.gradients import gradients_of, is_trainable
 from penstock._src.graph.handles import handle_dims, handle_dtype
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
+from penstock._src.graph.side_effects import order_side_effects
 
 
 class Backward:

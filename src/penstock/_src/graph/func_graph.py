@@ -24,6 +24,7 @@ from penstock._src.graph.graph import DeviceScope, Graph, waited_for
 from penstock._src.graph.handles import handle_dims, handle_dtype
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.recording import record
+from penstock._src.graph.side_effects import order_side_effects
 from penstock._src.ops.registry import get
 
 _CONSTANT_LIMIT = 128          # the most elements of an eager tensor that is captured as a constant
@@ -67,6 +68,7 @@ class FuncGraph(Graph):
         self.streams: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()      # of random numbers, per set of resources
         self.stream_prefix = name
         self.ordered = True                                    # side effects keep program order, also in branches
+        self.touched: dict[Any, bool] | None = None            # resources that it uses: see side_effects.py
         self._inherit(collections)
 
     def continue_streams(self, other: FuncGraph) -> None:
@@ -352,13 +354,3 @@ def _named(graph: FuncGraph, x: Any) -> Any:
     x = graph.capture(x)
     with graph.colocate_with(x.op):                            # where the value is made
         return get("Identity")(x)
-
-
-def order_side_effects(graph: Graph) -> list[Operation]:
-    """Chains the stateful ops in creation order and returns them: all of them run with the function."""
-    chain = [op for op in graph._ops
-             if op.opdef.stateful and not op.opdef.per_session and op._control_flow_context is None]
-    for before, op in zip(chain, chain[1:], strict=False):
-        if before not in op.control_inputs:
-            op._add_control_input(before)
-    return chain

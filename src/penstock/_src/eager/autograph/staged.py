@@ -15,10 +15,11 @@ from penstock._src.graph import context
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.control_flow_util import covers
 from penstock._src.graph.convert import convert
-from penstock._src.graph.func_graph import FuncGraph, building, flow, order_side_effects
+from penstock._src.graph.func_graph import FuncGraph, building, flow
 from penstock._src.graph.functions import GraphFunction
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.graph.side_effects import order_side_effects
 from penstock._src.ops.control.control_flow import loop_invariants, while_loop
 from penstock._src.ops.control.functional import branch_op
 from penstock._src.ops.control.functional_control import share_captures, while_v2
