@@ -147,11 +147,11 @@ def test_attributes_that_cannot_be_listed():
 def test_pack_errors():
     with pytest.raises(TypeError, match="flat_sequence must be a sequence"):
         nest.pack_sequence_as([1, 2], "ab")
-    with pytest.raises(ValueError, match="Structure is a scalar but len"):
+    with pytest.raises(ValueError, match="The target structure is of type"):
         nest.pack_sequence_as(1, [4, 5])
-    with pytest.raises(ValueError, match="Structure had 2 elements, but flat_sequence had 3 elements."):
+    with pytest.raises(ValueError, match="Structure had 2 atoms, but flat_sequence had 3 items."):
         nest.pack_sequence_as([1, 2], [4, 5, 6])
-    with pytest.raises(ValueError, match="Structure had 4 elements, but flat_sequence had 3 elements."):
+    with pytest.raises(ValueError, match="Structure had 4 atoms, but flat_sequence had 3 items."):
         nest.pack_sequence_as([1, 2, [3, 4]], [4, 5, 6])
 
 

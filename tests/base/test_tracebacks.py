@@ -153,3 +153,22 @@ def test_an_assertion_of_the_library_is_shown_whole(filtering):
     before = frames(error)
     tracebacks.shown(error)
     assert frames(error) == before and len(before) == 3
+
+
+def test_frames_between_are_dropped_where_a_function_of_the_user_is_called_once(filtering):
+    calls = library("x", "def call(f):\n  return inner(f)\ndef inner(f):\n  return f()")
+    error = raised(lambda: calls.call(lambda: 1 / 0))
+    tracebacks.shorten(error)
+    assert len(frames(error)) == 5
+    tracebacks.shorten(error, between=True)
+    assert frames(error) == [__name__] * 3
+
+
+def test_a_caught_error_of_a_trace_has_the_users_frames(filtering):
+    import penstock as tf
+
+    @tf.function
+    def f(x):
+        return tf.reshape(x, [7])
+
+    assert frames(raised(lambda: f(tf.ones([4])))) == [__name__] * 3

@@ -167,3 +167,19 @@ def test_updates_in_loops_and_branches_keep_their_order():
         return v.read_value()
 
     assert int(f(4)) == ((1 + 1) * 3 + 1) * 3 - 1
+
+
+def test_effects_before_one_that_fails_have_happened():
+    v, w, rows = tf.Variable(0), tf.Variable(0), iter(tf.data.Dataset.range(2))
+
+    @tf.function
+    def f():
+        v.assign_add(1)
+        x = next(rows)
+        w.assign_add(1)
+        return x
+
+    assert [int(f()), int(f())] == [0, 1]
+    with pytest.raises(tf.errors.OutOfRangeError):
+        f()
+    assert (int(v), int(w)) == (3, 2)

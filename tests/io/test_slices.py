@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 import penstock as tf
-from penstock._src.io import slices
+from penstock._src.base import dtypes, errors
+from penstock._src.io import bundle_v1, slices
 
 
 @pytest.mark.parametrize("rank", range(4))
@@ -22,3 +23,10 @@ def test_parts_side_by_side_are_the_whole():
         out[target] = held[i][source]
     assert (out == whole).all()
     assert slices.cover(slices.full(2), parts[:2], (3, 4)) is None
+
+
+def test_parts_that_no_message_holds_are_refused(tmp_path):
+    writer = bundle_v1.SliceWriter(str(tmp_path / "c"))
+    large = np.broadcast_to(np.zeros(1, np.int8), (1 << 31,))
+    with pytest.raises(errors.InvalidArgumentError, match="Tensor slice is too large to serialize"):
+        writer.add("v", large.shape, slices.full(1), large, dtypes.int8)

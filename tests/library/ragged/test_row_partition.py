@@ -141,3 +141,12 @@ def test_crosses_of_ragged_sparse_and_dense_features():
         tf.ragged.cross([tf.constant(["a"])])
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="same batch dimension"):
         tf.ragged.cross([a, tf.constant([["1"]])])
+
+
+def test_empty_splits_are_looked_at_only_on_request():
+    splits = tf.zeros([0], tf.int64)
+    with pytest.raises(ValueError, match="may not be empty"):
+        tf.RaggedTensor.from_row_splits(tf.zeros([0]), splits)
+    unchecked = tf.RaggedTensor.from_row_splits(tf.zeros([0]), splits, validate=False)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="ragged splits may not be empty"):
+        unchecked.to_sparse()

@@ -33,7 +33,7 @@ def test_changes():
     changed = people.with_updates({"a": lambda a: a * 2, ("b", "c"): None})
     assert changed.to_pyval() == [{"a": 2, "b": [{}, {}]}, {"a": 4, "b": [{}]}]
     assert people["b"].merge_dims(0, 1).to_pyval() == [{"c": [1, 2]}, {"c": []}, {"c": [3]}]
-    with pytest.raises(ValueError, match="no such field"):
+    with pytest.raises(ValueError, match="it is not present"):
         people.with_updates({"z": None})
 
 
@@ -109,3 +109,17 @@ def test_fields_are_merged():
 def test_values_of_another_type(value, fields, rank, message):
     with pytest.raises(ValueError, match=message):
         Structured.from_pyval(value, fields and Structured.Spec._from_fields_and_rank(fields, rank))
+
+
+@pytest.mark.parametrize("updates, message", [
+    ({("b", "x", "e"): 5}, r"cannot create new sub-field \('b', 'x', 'e'\).*\('b', 'x'\) is not set"),
+    ({("b", "c", "e"): 5}, r"cannot create new sub-field.*\('b', 'c'\) is not a `StructuredTensor`"),
+    ({("b", "d", "q"): None}, r"cannot delete field \('b', 'd', 'q'\)"),
+    ({("b", "q"): lambda x: x}, r"cannot update the field \('b', 'q'\)"),
+    ({("b", "c"): 1, "b": 2}, "both parent and child"),
+    ({(): 1}, "does not allow empty names"),
+])
+def test_updates_that_are_refused_name_the_path(updates, message):
+    value = Structured.from_pyval({"a": 12, "b": {"c": 23, "d": {"e": 11}}})
+    with pytest.raises(ValueError, match=message):
+        value.with_updates(updates)

@@ -178,3 +178,16 @@ def test_the_gradient_of_a_matrix_for_a_whole_batch_is_one_product(adjoint):
     np.testing.assert_allclose(to_y, expected.T if adjoint else expected, rtol=1e-10)
     kinds = [op.type for op in f.get_concrete_function(x, y).graph.get_operations()]
     assert kinds.count("MatMul") == 1 and kinds.count("BatchMatMulV2") == 2
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool", "int16"])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_types_without_products(dtype, rank):
+    a = tf2.ones([2] * rank, dtype)
+    if (dtype, rank) == ("int16", 3):                   # products of batches have them
+        assert tf2.matmul(a, a).numpy().tolist() == [[[2, 2], [2, 2]]] * 2
+        return
+    with pytest.raises(tf.errors.InvalidArgumentError, match="list of allowed values: bfloat16, half, float, double, int"):
+        tf2.matmul(a, a)
+    with tf.Graph().as_default(), pytest.raises(TypeError, match="list of allowed values: bfloat16, float16, float32"):
+        tf.matmul(tf.ones([2] * rank, dtype), tf.ones([2] * rank, dtype))

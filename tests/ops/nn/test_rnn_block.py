@@ -49,3 +49,13 @@ def test_gradients(name):
 def test_wrong_shapes_are_told():
     with context.enter(None), pytest.raises(tf.errors.InvalidArgumentError, match="w has shape"):
         get("LSTMBlockCell")(*[tf.constant(a) for a in (*CELL[:3], u(2, 2), *CELL[4:])])
+
+
+def test_a_cell_without_units_or_rows_is_refused():
+    def zeros(*shape):
+        return tf.zeros(shape)
+
+    for batch, n in ((2, 0), (0, 3)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="cs_prev_tensor is empty, has shape"):
+            tf.raw_ops.LSTMBlockCell(x=zeros(batch, 4), cs_prev=zeros(batch, n), h_prev=zeros(batch, n), w=zeros(4 + n, 4 * n),
+                                     wci=zeros(n), wcf=zeros(n), wco=zeros(n), b=zeros(4 * n))

@@ -216,3 +216,11 @@ def test_few_and_many_classes_are_drawn_alike(monkeypatch):
             found.append(random.draw_classes(given, torch.tensor(40), torch.int64, lambda *_: drawn))
         assert found[0].dtype == torch.int64 and found[0].tolist() == found[1].tolist()
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize("draw", [lambda s, p: tf2.random.poisson(s, p), lambda s, p: tf2.random.gamma(s, p)])
+def test_sizes_that_no_number_holds(draw):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="overflow when multiplying 4840914843677363160 with 4"):
+        draw([46902, 51188, 34063, 59195], tf2.ones([4, 4]))
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        draw([1 << 20, 1 << 15], tf2.ones([1 << 10]))

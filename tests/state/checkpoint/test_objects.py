@@ -361,3 +361,27 @@ def test_modules_have_the_variables_of_composite_tensors():
     module.operator = tf.linalg.LinearOperatorDiag(tf.Variable([1.0, 2.0]))
     assert [v.numpy().tolist() for v in module.variables] == [1.0, 2.0, [1.0, 2.0]]
     assert len(module.trainable_variables) == 2 and len(module.non_trainable_variables) == 1
+
+
+def test_values_of_lists_that_are_not_tracked_may_move():
+    root = tf.Module()
+    root.plain, root.tracked = [3, 1, 2], [tf.Variable(1.0), 5]
+    for change in (lambda x: x.insert(0, 7), lambda x: x.sort(), lambda x: x.reverse(), lambda x: x.__delitem__(0),
+                   lambda x: x.__setitem__(slice(0, 1), [9, 9])):
+        change(root.plain)
+        assert root.plain._trackable_children() == {}
+    assert root.plain == [9, 9, 2, 1]
+    root.tracked.insert(2, 6)
+    with pytest.raises(ValueError, match="Unable to save the object ListWrapper"):
+        root.tracked._trackable_children()
+
+
+def test_named_tuples_have_their_values_by_name_and_by_place(tmp_path):
+    pair = collections.namedtuple("pair", "x y")
+    root, v = tf.Module(), tf.Variable(2.0)
+    root.pair = pair(v, 3)
+    assert root._trackable_children()["pair"]._trackable_children() == {"x": v, "0": v}
+    path = tf.train.Checkpoint(root=root).save(str(tmp_path / "c"))
+    v.assign(0.0)
+    tf.train.Checkpoint(root=root).restore(path).assert_consumed()
+    assert float(v) == 2.0

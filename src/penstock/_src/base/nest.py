@@ -216,13 +216,15 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
     items = list(flat_sequence)
     if _kind(type(structure), expand_composites) is None:
         if len(items) != 1:
-            raise ValueError(f"Structure is a scalar but len(flat_sequence) == {len(items)} > 1")
+            raise ValueError(f"The target structure is of type `{type(structure)}`\n  {structure}\nHowever the input is a sequence "
+                             f"({type(flat_sequence)}) of length {len(items)}.\n  {flat_sequence}\nnest cannot guarantee that it "
+                             "is safe to map one to the other.")
         return items[0]
     count = len(flatten(structure, expand_composites))
     if count != len(items):
         raise ValueError(
-            f"Could not pack sequence. Structure had {count} elements, but flat_sequence had "
-            f"{len(items)} elements.  Structure: {structure}, flat_sequence: {flat_sequence}."
+            f"Could not pack sequence. Structure had {count} atoms, but flat_sequence had "
+            f"{len(items)} items.  Structure: {structure}, flat_sequence: {flat_sequence}."
         )
     return _pack(structure, iter(items), expand_composites)
 

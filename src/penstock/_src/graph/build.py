@@ -335,7 +335,8 @@ def _has_rows(value: Any) -> bool:
 
 def _many(opdef: OpDef, arg: Arg, value: Any, args: tuple, attrs: dict[str, Any], to_tensor: Any) -> list:
     if not isinstance(value, (list, tuple)):
-        if isinstance(value, (Tensor, np.ndarray)) or not hasattr(value, "__iter__"):
+        if isinstance(value, (Tensor, np.ndarray)) or not hasattr(value, "__iter__") or \
+                hasattr(value, "_dense_var_to_tensor") and not context.executing_eagerly():
             raise TypeError(f"Expected list for '{arg.name}' argument to '{opdef.name}' Op, not {value}.")
         value = list(value)
     if arg.type_list_attr is not None:

@@ -66,11 +66,18 @@ class GraphFunction:
         """The ops that must run besides those that compute the outputs: by default all that the graph lists."""
         return self.graph.control_outputs if self._effects is None else self._effects
 
+    def in_order(self, fed: set[int]) -> list[Operation]:
+        """What the outputs and the effects need. Effects that need not wait for each other keep the order of the program, too:
+        those before one that fails have happened."""
+        effects = self.effects
+        writes = [op for op in effects if not op.opdef.reads]
+        return needed((), [*writes, *(t.op for t in self.outputs if id(t) not in fed), *effects], fed)
+
     def ops(self) -> list[Operation]:
         """The ops that must run. A function with its own list of effects skips other checks (`Assert`), even if ops wait for
         them.
         """
-        found = needed(self.outputs, self.effects, {id(t) for t in self.inputs})
+        found = self.in_order({id(t) for t in self.inputs})
         if self._effects is None:
             return found
         return [op for op in found if op.opdef not in rules.folding.checks or op in self._effects]

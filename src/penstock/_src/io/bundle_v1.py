@@ -16,6 +16,7 @@ from penstock._src.io.table import Table, TableWriter
 from penstock._src.kernels import bridge, strings
 
 _VERSION = 1
+_LARGEST, _OVERHEAD = 1 << 31, 1024          # bytes: of a message, and of what it holds beside the elements
 _FIELDS = {"float32": "float_val", "float64": "double_val", "int64": "int64_val", "bool": "bool_val", "string": "string_val",
            "complex64": "scomplex_val", "complex128": "dcomplex_val", "float16": "half_val", "bfloat16": "half_val",
            "uint32": "uint32_val", "uint64": "uint64_val"}
@@ -51,6 +52,7 @@ class SliceWriter:
                 meta.shape.dim.add(size=d)
         elif meta.type != dtype.base_dtype.enum or tuple(d.size for d in meta.shape.dim) != shape:
             raise errors.InternalError(None, None, f"Mismatching shapes or types of {name}")
+        _check_size(name, value, dtype)
         slices.to_proto(part, meta.slice.add())
         item = SavedTensorSlices()
         item.data.name = name
@@ -66,6 +68,13 @@ class SliceWriter:
             for key in sorted(self._data):
                 table.add(key, self._data[key])
             table.finish()
+
+
+def _check_size(name: str, value: Any, dtype: Any) -> None:
+    """Refuses a part that a message cannot hold."""
+    size = math.prod(value.shape) * dtype.base_dtype.size + len(name) + _OVERHEAD
+    if size >= _LARGEST:
+        raise errors.invalid(f"Tensor slice is too large to serialize (conservative estimate: {size} bytes)")
 
 
 def _elements(value: Any, dtype: Any) -> list:

@@ -290,9 +290,7 @@ class ListWrapper(_MutableList, list):                # type: ignore[misc]
         return type(self), (self._storage,)
 
     def __delitem__(self, key: Any) -> None:
-        self._look()
-        if any(isinstance(v, Trackable) for v in (self._storage[key] if isinstance(key, slice) else [self._storage[key]])):
-            self._non_append_mutation = True
+        self._move(self._storage)
         del self._storage[key]
         self._update()
 
@@ -300,6 +298,7 @@ class ListWrapper(_MutableList, list):                # type: ignore[misc]
         self._look()
         before = list(self._storage)
         if isinstance(key, slice):
+            self._move(before)
             self._storage[key] = value
         else:
             self._storage[key] = value
@@ -330,23 +329,35 @@ class ListWrapper(_MutableList, list):                # type: ignore[misc]
     def __imul__(self, n: SupportsIndex) -> Any:
         n = operator.index(n)
         if n <= 0:
-            self._look()
-            if any(isinstance(v, Trackable) for v in self._storage):
-                self._non_append_mutation = True
+            self._move(self._storage)
             self._storage *= n
             self._update()
             return self
         return super().__imul__(n)
 
+    def _move(self, values: list) -> None:
+        """Notes that values of the list get other places: those that are tracked can no longer be saved."""
+        self._look()
+        if any(isinstance(v, Trackable) for v in values):
+            self._non_append_mutation = True
+
     def insert(self, index: SupportsIndex, obj: Any) -> None:
-        """Inserts a value: the list can no longer be saved."""
-        self._non_append_mutation = True
+        """Inserts a value: a list that tracks any can no longer be saved."""
+        self._move(self._storage)
         self._storage.insert(index, obj)
+        self._update()
+
+    def reverse(self) -> None:
+        """Reverses the list: one that tracks values can no longer be saved."""
+        self._move(self._storage)
+        self._storage.reverse()
+        self._update()
 
     def sort(self, **kwargs: Any) -> None:
-        """Sorts the list: it can no longer be saved."""
-        self._non_append_mutation = True
+        """Sorts the list: one that tracks values can no longer be saved."""
+        self._move(self._storage)
         self._storage.sort(**kwargs)
+        self._update()
 
     def __iter__(self) -> Any:
         return iter(self._storage)
@@ -568,9 +579,12 @@ class _Tuple(TrackableDataStructure):
     __hash__ = None                                       # type: ignore[assignment]
 
     def _track_elements(self) -> Any:
+        fields = getattr(self, "_fields", ())
         for i, value in enumerate(self):
             if isinstance(value, Trackable):
                 self._track_trackable(value, str(i))
+                if i < len(fields):
+                    self._track_trackable(value, fields[i])
         return self
 
 

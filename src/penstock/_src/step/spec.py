@@ -10,7 +10,6 @@ from typing import Any
 
 from penstock._src.graph.functions import GraphFunction
 from penstock._src.graph.node import Operation, Tensor
-from penstock._src.graph.prune import needed
 from penstock._src.step.ir import Place
 from penstock._src.step.optimize.options import ALL, Options, jit_everywhere
 from penstock._src.step.place.placer import inside
@@ -64,8 +63,7 @@ def step_of(function: GraphFunction, ctx: Any, held: dict[int, Any]) -> tuple[St
     """A function as its own step. Its inputs in `held`, by their positions, have the same values whenever it runs:
     the variables that it uses, and what it captured."""
     inputs = [t for i, t in enumerate(function.inputs) if i not in held]
-    effects = function.effects
-    ops = needed(function.outputs, effects, {id(t) for t in inputs})
+    ops = function.in_order({id(t) for t in inputs})
     known = {function.inputs[i].op: value for i, value in held.items()}
-    return StepSpec(ops, function.outputs, effects, inputs, inside(ctx.devices), known), \
+    return StepSpec(ops, function.outputs, function.effects, inputs, inside(ctx.devices), known), \
         StepEnv(ctx, _options(function), whole=True)

@@ -97,9 +97,9 @@ class RowPartition(CompositeTensor):
             raise ValueError("row_splits tensor may not be empty")
         with tf.name_scope(None, "RowPartitionFromRowSplits", [row_splits]):
             row_splits = _index(row_splits, "row_splits", dtype, dtype_hint)
-            if row_splits.static_dims == (0,):
-                raise ValueError("row_splits tensor may not be empty")
             if validate:
+                if row_splits.static_dims == (0,):
+                    raise ValueError("row_splits tensor may not be empty")
                 m = "Arguments to from_row_splits do not form a valid RowPartition"
                 row_splits = checked(row_splits, [
                     tf.debugging.assert_rank(row_splits, 1, message=m),

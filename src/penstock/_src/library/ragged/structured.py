@@ -158,23 +158,24 @@ class StructuredTensor(CompositeTensor):
 
         A name is a string, or a path (tuple) into structured fields.
         """
+        return self._with_updates(updates, ())
+
+    def _with_updates(self, updates: Mapping, within: tuple) -> StructuredTensor:
+        """The same for a structured field at the path `within`."""
         by_name: dict[str, Any] = {}
         for name, update in updates.items():
             path = (name,) if isinstance(name, str) else tuple(name)
             if not path:
-                raise ValueError("The name of a field must not be empty")
-            if len(path) == 1:
-                if isinstance(by_name.get(path[0]), dict):
-                    raise ValueError(f"Field {path[0]!r} is updated as a whole, and in parts")
-                by_name[path[0]] = (update,)
-            else:
-                inner = by_name.setdefault(path[0], {})
-                if not isinstance(inner, dict):
-                    raise ValueError(f"Field {path[0]!r} is updated as a whole, and in parts")
+                raise ValueError(f"with_updates does not allow empty names: {within + path}")
+            inner = by_name.setdefault(path[0], {} if len(path) > 1 else (update,))
+            if isinstance(inner, dict) != (len(path) > 1):
+                raise ValueError("with_updates does not allow both parent and child nodes to be updated: "
+                                 f"{(*within, path[0])} is updated as a whole, and in parts")
+            if isinstance(inner, dict):
                 inner[path[1:]] = update
         fields = dict(self._fields)
         for name, change in by_name.items():
-            value = self._updated(name, change)
+            value = self._updated(name, change, (*within, name))
             if value is None:
                 del fields[name]
             else:
@@ -183,16 +184,20 @@ class StructuredTensor(CompositeTensor):
             return StructuredTensor.from_shape(self._ragged_shape)
         return StructuredTensor.from_fields(fields, self.shape)
 
-    def _updated(self, name: str, change: Any) -> Any:
+    def _updated(self, name: str, change: Any, path: tuple) -> Any:
+        found = self._fields.get(name)
         if isinstance(change, dict):
-            within = self._fields.get(name)
-            if not isinstance(within, StructuredTensor):
-                raise ValueError(f"Error accessing {name!r}: it is not a structured field")
-            return within.with_updates(change)
+            if isinstance(found, StructuredTensor):
+                return found._with_updates(change, path)
+            new = (*path, *next(iter(change)))
+            raise ValueError(f"with_updates cannot create new sub-field {new}: its parent {path} " + (
+                "is not set" if found is None else f"is not a `StructuredTensor` but a {type(found).__name__}"))
         update, = change
-        if (callable(update) or update is None) and name not in self._fields:
-            raise ValueError(f"Error updating {name!r}: there is no such field")
-        return update(self._fields[name]) if callable(update) else update
+        if update is None and found is None:
+            raise ValueError(f"with_updates cannot delete field {path}: it is not present")
+        if callable(update) and found is None:
+            raise ValueError(f"with_updates cannot update the field {path}: a function was given, but the field does not exist")
+        return update(found) if callable(update) else update
 
     def promote(self, source_path: Sequence[str], new_name: str) -> StructuredTensor:
         """Promotes a field of a structured field to its parent."""

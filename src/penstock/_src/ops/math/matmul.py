@@ -21,24 +21,25 @@ from penstock._src.ops.math.aggregate import fuse_product
 from penstock._src.ops.math.math import conj, unbroadcast
 from penstock._src.ops.registry import get, internal, op
 
-_TYPES = "T: type in {floating int8 int16 int32 int64 uint8}"
+_TYPES = "T: type in {bfloat16 half float32 float64 %s int32 int64 uint8 uint16 uint32 uint64 complex64 complex128}"
+_OF_MATRICES, _OF_BATCHES = _TYPES.replace("%s ", ""), _TYPES % "int16"
 _TRANSPOSE = "transpose_a: bool = False, transpose_b: bool = False"
 
-mat_mul = op("MatMul", "a: T, b: T -> product: T", f"{_TRANSPOSE}, {_TYPES}", gpu="floating")
+mat_mul = op("MatMul", "a: T, b: T -> product: T", f"{_TRANSPOSE}, {_OF_MATRICES}", gpu="floating")
 rules.loops.outer[mat_mul] = lambda attrs: attrs["transpose_a"] and not attrs["transpose_b"]
 sparse_mat_mul = op("SparseMatMul", "a: Ta, b: Tb -> product: float32",
                     f"{_TRANSPOSE}, a_is_sparse: bool = False, b_is_sparse: bool = False, "
                     "Ta: type in {float32 bfloat16} = float32, Tb: type in {float32 bfloat16} = float32")
 _ADJOINT = "adj_x: bool = False, adj_y: bool = False"
-batch_mat_mul = op("BatchMatMul", "x: T, y: T -> output: T", f"{_TYPES}, {_ADJOINT}", gpu="floating")
-batch_mat_mul_v2 = op("BatchMatMulV2", "x: T, y: T -> output: T", f"{_TYPES}, {_ADJOINT}", gpu="floating")
+batch_mat_mul = op("BatchMatMul", "x: T, y: T -> output: T", f"{_OF_BATCHES}, {_ADJOINT}", gpu="floating")
+batch_mat_mul_v2 = op("BatchMatMulV2", "x: T, y: T -> output: T", f"{_OF_BATCHES}, {_ADJOINT}", gpu="floating")
 
 
 # With a type of results: integers of 8 bits add up in 32.
-_WIDE = "bfloat16 half float double uint8 int8 int16 int32 int64 complex64 complex128"
+_WIDE = "bfloat16 half float32 float64 uint8 int8 int16 int32 int64 complex64 complex128"
 batch_mat_mul_v3 = op("BatchMatMulV3", "x: Ta, y: Tb -> output: Tout",
                       f"Ta: type in {{{_WIDE}}}, Tb: type in {{{_WIDE}}}, "
-                      "Tout: type in {bfloat16 half float double int16 int32 int64 complex64 complex128}, "
+                      "Tout: type in {bfloat16 half float32 float64 int16 int32 int64 complex64 complex128}, "
                       f"{_ADJOINT}, grad_x: bool = False, grad_y: bool = False", gpu="floating")
 
 

@@ -133,6 +133,8 @@ def _step_back(cs_prev: Any, peepholes: tuple, state: tuple, cs_grad: Any, h_gra
 @lstm_cell.kernel
 def _lstm_cell_kernel(x, cs_prev, h_prev, w, wci, wcf, wco, b, *, forget_bias, cell_clip, use_peephole):
     _check_cell(x, cs_prev, h_prev, w, b, (wci, wcf, wco) if use_peephole else ())
+    for name, t in (("cs_prev", cs_prev), ("h_prev", h_prev), ("w", w), ("wci", wci), ("wcf", wcf), ("wco", wco), ("b", b)):
+        _check(bool(t.numel()), f"{name}_tensor is empty, has shape: {show(tuple(t.shape))}.")
     return _step(x, cs_prev, h_prev, w, (wci, wcf, wco), b, ICFO, forget_bias, cell_clip, use_peephole)
 
 

@@ -7,7 +7,7 @@ generator, which is faster.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,16 +80,22 @@ def generator(device: torch.device | str) -> torch.Generator | None:
     return made
 
 
-def sizes(shape: torch.Tensor) -> list[int]:
-    """The sizes in a shape tensor; InvalidArgumentError if it is not a shape."""
+def sizes(shape: torch.Tensor, each: Sequence[int] = ()) -> list[int]:
+    """The sizes in a shape tensor; InvalidArgumentError if it is not a shape. `each` is the shape of what is drawn for each of
+    its elements."""
     if shape.dim() != 1:
         raise errors.invalid(f"shape must be a vector, got one of shape {list(shape.shape)}")
     out = shape.tolist()
     for d in out:
         if d < 0:
             raise errors.invalid(f"Dimension {d} must be >= 0")
-    if math.prod(out) >= 1 << 40:
-        raise errors.ResourceExhaustedError(None, None, f"OOM when allocating tensor with shape {out}")
+    so_far = 1
+    for d in (*out, *each):
+        if so_far * d >= 1 << 63:
+            raise errors.invalid(f"Encountered overflow when multiplying {so_far} with {d}, result: -1")
+        so_far *= d
+    if so_far >= 1 << 40:
+        raise errors.ResourceExhaustedError(None, None, f"OOM when allocating tensor with shape {[*out, *each]}")
     return out
 
 
@@ -344,7 +350,7 @@ random_gamma_op.shape(_per_parameter)
 
 @random_gamma_op.kernel
 def _random_gamma_kernel(shape, alpha, *, seed, seed2, T, node, ctx):
-    dims = sizes(shape)
+    dims = sizes(shape, alpha.shape)
     samples = math.prod(dims)
     source = stream(ctx, node, "RandomGamma", seed, seed2, T.name)
     gen = None if source is None else source.reserve(samples * alpha.numel() * philox.RESERVED)
@@ -387,7 +393,7 @@ def _random_gamma_gradient(op, grad):
 
 
 def _poisson_kernel(shape, rate, *, seed, seed2, dtype, node, ctx):
-    dims = sizes(shape)
+    dims = sizes(shape, rate.shape)
     samples = math.prod(dims)
     source = stream(ctx, node, "RandomPoisson", seed, seed2, dtype.name)
     gen = None if source is None else source.reserve(samples * rate.numel() * philox.RESERVED)
@@ -444,7 +450,7 @@ def _parameterized_truncated_normal_kernel(shape, means, stdevs, minvals, maxval
 stateless_truncated_op = op(
     "StatelessParameterizedTruncatedNormal",
     "shape: S, seed: Tseed, means: dtype, stddevs: dtype, minvals: dtype, maxvals: dtype -> output: dtype",
-    "S: type in {int32 int64}, Tseed: type in {int32 int64} = int64, dtype: type in {half float double}").no_gradient()
+    "S: type in {int32 int64}, Tseed: type in {int32 int64} = int64, dtype: type in {half float32 float64}").no_gradient()
 
 
 @stateless_truncated_op.shape

@@ -10,7 +10,6 @@ import collections
 from typing import NamedTuple
 
 from penstock._src.graph.functions import GraphFunction, as_function
-from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
 from penstock._src.step.ir import Node, Place, StepGraph, Value
 
@@ -29,9 +28,8 @@ class Call(NamedTuple):
 
 def function_body(function: GraphFunction) -> StepGraph:
     """The body of a function as a step."""
-    effects = function.effects
-    return StepGraph(needed(function.outputs, effects, {id(t) for t in function.inputs}), function.outputs, effects,
-                     function.inputs, function.held)
+    return StepGraph(function.in_order({id(t) for t in function.inputs}), function.outputs, function.effects, function.inputs,
+                     function.held)
 
 
 def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0,
