@@ -187,3 +187,46 @@ def test_columns_without_variables_need_no_state_manager():
 def test_an_improper_configuration_of_a_column_is_refused(config):
     with pytest.raises(ValueError, match="Improper config format"):
         tf2.__internal__.feature_column.deserialize_feature_column(config)
+
+
+def records(path, values):
+    with tf2.io.TFRecordWriter(str(path), tf2.io.TFRecordOptions("GZIP")) as writer:
+        for value in values:
+            writer.write(value)
+    return str(path)
+
+
+def indicators(column, values):
+    with tf.Graph().as_default(), tf.Session() as sess:
+        out = tf.feature_column.input_layer({"a": values}, [tf.feature_column.indicator_column(column)])
+        sess.run(tf.tables_initializer())
+        return sess.run(out).tolist()
+
+
+def test_vocabularies_in_compressed_records(tmp_path):
+    names, numbers = records(tmp_path / "names", [b"x", b"y", b"z"]), records(tmp_path / "numbers", [b"30", b"11"])
+    make = tf2.feature_column.categorical_column_with_vocabulary_file
+    for size, rows in ((None, [[0, 0, 1], [1, 0, 0], [0, 0, 0]]), (2, [[0, 0], [1, 0], [0, 0]])):
+        assert indicators(make("a", names, size, file_format="tfrecord_gzip"), [["z"], ["x"], ["?"]]) == rows
+    assert indicators(make("a", numbers, dtype=tf.int32, file_format="tfrecord_gzip"), [[11], [5]]) == [[0, 1], [0, 0]]
+    assert make("a", names, 3, num_oov_buckets=2, file_format="tfrecord_gzip").num_buckets == 5
+    with pytest.raises(tf.errors.FailedPreconditionError, match="expected to contain 4 elements"):
+        indicators(make("a", names, 4, file_format="tfrecord_gzip"), [["z"]])
+    with pytest.raises(ValueError, match="file_format should be"):
+        make("a", names, file_format="zip")
+    assert make("a", names, 3).get_config()["file_format"] is None
+
+
+def test_columns_of_user_programs_have_the_public_methods():
+    class Twice(tf2.__internal__.feature_column.DenseColumn):
+        name, variable_shape, parse_example_spec, parents = "twice", tf2.TensorShape([1]), {}, ["a"]
+
+        def transform_feature(self, transformation_cache, state_manager):
+            return 2.0 * transformation_cache.get("a", state_manager)
+
+        def get_dense_tensor(self, transformation_cache, state_manager):
+            return transformation_cache.get(self, state_manager)
+
+    with tf.Graph().as_default(), tf.Session() as sess:
+        out = tf.feature_column.input_layer({"a": [[1.0], [3.0]]}, [Twice()])
+        assert sess.run(out).tolist() == [[2.0], [6.0]]

@@ -44,3 +44,16 @@ def test_sequences_may_be_longer_than_the_shape_says():
         assert sess.run(tf.edit_distance(word("bear"), word("beers"), normalize=False)).tolist() == [[2.0]]
         with pytest.raises(tf.errors.InvalidArgumentError, match="outside"):
             sess.run(tf.edit_distance(tf.SparseTensor([[0, 3, 0]], ["a"], [1, 1, 1]), word("b")))
+
+
+def test_ranks_below_two():
+    def distance(size):
+        tf2.raw_ops.EditDistance(
+            hypothesis_indices=tf2.zeros([1, size], tf2.int64), hypothesis_values=["a"], hypothesis_shape=tf2.ones([size], tf2.int64),
+            truth_indices=tf2.zeros([1, size], tf2.int64), truth_values=["b"], truth_shape=tf2.ones([size], tf2.int64))
+
+    for size in (0, 1):
+        with pytest.raises(tf2.errors.InvalidArgumentError, match=f"rank at least 2, but hypothesis_shape rank is: {size}"):
+            distance(size)
+        with pytest.raises(ValueError, match=f"rank at least 2, but hypothesis_shape rank is: {size}"):
+            tf2.function(distance)(size)

@@ -276,7 +276,7 @@ def table_from_dataset(dataset: Any = None, num_oov_buckets: int = 0, vocab_size
     if vocab_size is not None:
         if isinstance(vocab_size, int) and vocab_size < 1:
             raise ValueError(f"`vocab_size` must be greater than 0, got {vocab_size}.")
-        dataset = dataset.take(vocab_size)
+        dataset = dataset.take(vocab_size)._then("AssertCardinalityDataset", convert(vocab_size, dtypes.int64))
     table = StaticHashTable(DatasetInitializer(dataset), default_value, name=name)
     if not num_oov_buckets:
         return table

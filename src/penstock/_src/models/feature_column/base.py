@@ -45,9 +45,12 @@ class FeatureColumn:
     _get_config, _from_config = get_config, from_config
     _parse_example_spec = property(lambda self: self.parse_example_spec)
     _var_scope_name = property(lambda self: self.name)
+    _is_v2_column = property(lambda self: True)
 
     def transform(self, batch: Batch) -> Any:
-        """Transforms the features of a batch."""
+        """Transforms the features of a batch. The columns of user programs do it in `transform_feature`, and so for the others."""
+        if type(self).transform_feature is not FeatureColumn.transform_feature:
+            return self.transform_feature(batch, batch.state_manager)
         raise NotImplementedError(f"{type(self).__name__} has to define transform")
 
     def transform_feature(self, transformation_cache: Batch, state_manager: Any) -> Any:
@@ -78,6 +81,8 @@ class DenseColumn(FeatureColumn):
 
     def dense(self, batch: Batch, weights: Any) -> Any:
         """The numbers of a batch; `weights(name, shape, dtype, initializer, trainable)` makes a variable."""
+        if type(self).get_dense_tensor is not DenseColumn.get_dense_tensor:
+            return self.get_dense_tensor(batch, batch.state_manager)
         raise NotImplementedError(f"{type(self).__name__} has to define dense")
 
     def get_dense_tensor(self, transformation_cache: Batch, state_manager: Any) -> Any:
@@ -98,6 +103,8 @@ class SequenceDenseColumn(FeatureColumn):
 
     def dense_sequence(self, batch: Batch, weights: Any) -> tuple[Any, Any]:
         """The numbers of a batch and the steps of its rows; `weights` makes variables."""
+        if type(self).get_sequence_dense_tensor is not SequenceDenseColumn.get_sequence_dense_tensor:
+            return tuple(self.get_sequence_dense_tensor(batch, batch.state_manager))
         raise NotImplementedError(f"{type(self).__name__} has to define dense_sequence")
 
     def get_sequence_dense_tensor(self, transformation_cache: Batch, state_manager: Any) -> TensorSequenceLengthPair:
@@ -126,6 +133,8 @@ class CategoricalColumn(FeatureColumn):
 
     def sparse(self, batch: Batch) -> IdWeightPair:
         """The ids of a batch."""
+        if type(self).get_sparse_tensors is not CategoricalColumn.get_sparse_tensors:
+            return self.get_sparse_tensors(batch, batch.state_manager)
         return IdWeightPair(batch.get(self), None)
 
     def get_sparse_tensors(self, transformation_cache: Batch, state_manager: Any) -> IdWeightPair:
@@ -143,12 +152,15 @@ class Batch:
 
     def __init__(self, features: dict[str, Any], tables: dict[str, Any] | None = None):
         self._features, self._tables = dict(features), tables
+        self.state_manager: Any = None
         self._made: dict[Any, Any] = {}
 
     def with_state(self, state_manager: Any) -> Batch:
         """This batch, from now on with the tables that a state manager keeps."""
-        if self._tables is None and state_manager is not None:
-            self._tables = state_manager.tables
+        if state_manager is not None:
+            self.state_manager = state_manager
+            if self._tables is None:
+                self._tables = getattr(state_manager, "tables", None)
         return self
 
     def table(self, column: Any, make: Callable[[], Any]) -> Any:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -235,8 +236,8 @@ def _check_oov(num_oov_buckets: int, default_value: Any, none: Any, key: str) ->
 
 class VocabularyFileCategoricalColumn(_Keyed, collections.namedtuple(
         "VocabularyFileCategoricalColumn",
-        ("key", "vocabulary_file", "vocabulary_size", "num_oov_buckets", "dtype", "default_value"))):
-    """Categories of the lines of a file."""
+        ("key", "vocabulary_file", "vocabulary_size", "num_oov_buckets", "dtype", "default_value", "file_format"), defaults=(None,))):
+    """Categories of the lines or records of a file."""
 
     __slots__ = ()
     num_buckets = property(lambda self: self.vocabulary_size + self.num_oov_buckets)
@@ -245,22 +246,35 @@ class VocabularyFileCategoricalColumn(_Keyed, collections.namedtuple(
     def transform(self, batch: Batch) -> Any:
         """The numbers of the lines."""
         value = self._values(batch)
-        key_dtype = self.dtype if self.dtype == tf.string else tf.int64
-        table = batch.table(self, lambda: tf.contrib.lookup.index_table_from_file(
-            self.vocabulary_file, self.num_oov_buckets, self.vocabulary_size, self.default_value, key_dtype=key_dtype,
-            name=f"{self.key}_lookup"))
+        table = batch.table(self, self._table)
         return table.lookup(value if self.dtype == tf.string else tf.cast(value, tf.int64))
+
+    def _table(self) -> Any:
+        key_dtype = self.dtype if self.dtype == tf.string else tf.int64
+        if self.file_format is None:
+            return tf.contrib.lookup.index_table_from_file(
+                self.vocabulary_file, self.num_oov_buckets, self.vocabulary_size, self.default_value, key_dtype=key_dtype,
+                name=f"{self.key}_lookup")
+        records = tf.data.TFRecordDataset(self.vocabulary_file, "GZIP")
+        if key_dtype != tf.string:
+            records = records.map(lambda record: tf.strings.to_number(record, key_dtype))
+        return tf.data.experimental.index_table_from_dataset(
+            records, self.num_oov_buckets, self.vocabulary_size, self.default_value, key_dtype=key_dtype,
+            name=f"{self.key}_lookup")
 
 
 def _from_file(key: str, vocabulary_file: str, vocabulary_size: int | None, num_oov_buckets: int, default_value: int | None,
-               dtype: Any) -> VocabularyFileCategoricalColumn:
+               dtype: Any, file_format: str | None = None) -> VocabularyFileCategoricalColumn:
     check_key(key)
+    if file_format not in (None, "tfrecord_gzip"):
+        raise ValueError(f"file_format should be one of [None, 'tfrecord_gzip']. Given {file_format} in {key}.")
     if not vocabulary_file:
         raise ValueError(f"Missing vocabulary_file in {key}.")
     if vocabulary_size is None:
         if not tf.gfile.Exists(vocabulary_file):
             raise ValueError(f"vocabulary_file in {key} does not exist.")
-        with tf.gfile.GFile(vocabulary_file) as f:
+        with tf.gfile.GFile(vocabulary_file) if file_format is None else contextlib.nullcontext(tf.io.tf_record_iterator(
+                vocabulary_file, tf.io.TFRecordOptions("GZIP"))) as f:
             vocabulary_size = sum(1 for _ in f)
         tf.logging.info("vocabulary_size = %d in %s is inferred from the number of elements in the vocabulary_file %s.",
                         vocabulary_size, key, vocabulary_file)
@@ -268,7 +282,7 @@ def _from_file(key: str, vocabulary_file: str, vocabulary_size: int | None, num_
         raise ValueError(f"Invalid vocabulary_size in {key}.")
     _check_oov(num_oov_buckets, default_value, None, key)
     return VocabularyFileCategoricalColumn(key, vocabulary_file, vocabulary_size, num_oov_buckets, _text_or_integer(dtype, key),
-                                           -1 if default_value is None else default_value)
+                                           -1 if default_value is None else default_value, file_format)
 
 
 @export(v1=["feature_column.categorical_column_with_vocabulary_file"])
@@ -285,12 +299,13 @@ def categorical_column_with_vocabulary_file(key: str, vocabulary_file: str, voca
 @export(v2=["feature_column.categorical_column_with_vocabulary_file"])
 def categorical_column_with_vocabulary_file_v2(key: str, vocabulary_file: str, vocabulary_size: int | None = None,
                                                dtype: Any = tf.string, default_value: int | None = None,
-                                               num_oov_buckets: int = 0) -> VocabularyFileCategoricalColumn:
-    """Categories of the lines of a file.
+                                               num_oov_buckets: int = 0,
+                                               file_format: str | None = None) -> VocabularyFileCategoricalColumn:
+    """Categories of the lines of a file, or with the `file_format` "tfrecord_gzip" of the records of a compressed TFRecord.
 
     >>> tf.feature_column.categorical_column_with_vocabulary_file("state", "states.txt", num_oov_buckets=5)
     """
-    return _from_file(key, vocabulary_file, vocabulary_size, num_oov_buckets, default_value, dtype)
+    return _from_file(key, vocabulary_file, vocabulary_size, num_oov_buckets, default_value, dtype, file_format)
 
 
 class CrossedColumn(CategoricalColumn, collections.namedtuple("CrossedColumn", ("keys", "hash_bucket_size", "hash_key"))):
