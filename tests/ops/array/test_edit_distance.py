@@ -49,7 +49,8 @@ def test_sequences_may_be_longer_than_the_shape_says():
 def test_ranks_below_two():
     def distance(size):
         tf2.raw_ops.EditDistance(
-            hypothesis_indices=tf2.zeros([1, size], tf2.int64), hypothesis_values=["a"], hypothesis_shape=tf2.ones([size], tf2.int64),
+            hypothesis_indices=tf2.zeros([1, size], tf2.int64), hypothesis_values=["a"],
+            hypothesis_shape=tf2.ones([size], tf2.int64),
             truth_indices=tf2.zeros([1, size], tf2.int64), truth_values=["b"], truth_shape=tf2.ones([size], tf2.int64))
 
     for size in (0, 1):

@@ -48,7 +48,8 @@ class FeatureColumn:
     _is_v2_column = property(lambda self: True)
 
     def transform(self, batch: Batch) -> Any:
-        """Transforms the features of a batch. The columns of user programs do it in `transform_feature`, and so for the others."""
+        """Transforms the features of a batch. The columns of user programs do it in `transform_feature`; the methods below
+        follow their public counterparts in the same way."""
         if type(self).transform_feature is not FeatureColumn.transform_feature:
             return self.transform_feature(batch, batch.state_manager)
         raise NotImplementedError(f"{type(self).__name__} has to define transform")

@@ -236,7 +236,8 @@ def _check_oov(num_oov_buckets: int, default_value: Any, none: Any, key: str) ->
 
 class VocabularyFileCategoricalColumn(_Keyed, collections.namedtuple(
         "VocabularyFileCategoricalColumn",
-        ("key", "vocabulary_file", "vocabulary_size", "num_oov_buckets", "dtype", "default_value", "file_format"), defaults=(None,))):
+        ("key", "vocabulary_file", "vocabulary_size", "num_oov_buckets", "dtype", "default_value", "file_format"),
+        defaults=(None,))):
     """Categories of the lines or records of a file."""
 
     __slots__ = ()

@@ -29,7 +29,8 @@ def _edit_distance_shape(hypothesis_indices, hypothesis_values, hypothesis_shape
     (n,), (m,) = rank_is(hypothesis_shape, 1), rank_is(truth_shape, 1)
     for name, size in (("hypothesis", n), ("truth", m)):
         if size is not None and size < 2:
-            raise ValueError(f"Input {name.capitalize()} SparseTensors must have rank at least 2, but {name}_shape rank is: {size}")
+            raise ValueError(f"Input {name.capitalize()} SparseTensors must have rank at least 2, but {name}_shape rank is: "
+                             f"{size}")
     if None not in (n, m) and n != m:
         raise ValueError(f"Dimensions must be equal, but are {n} and {m}: the ranks of hypothesis and truth")
     a, b = c.const("hypothesis_shape"), c.const("truth_shape")

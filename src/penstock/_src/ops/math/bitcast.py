@@ -27,8 +27,8 @@ def _bitcast_shape(input, *, T, type):
         return (*input, old // new)
     if not input or input[-1] not in (None, new // old):
         last = input[-1] if input else "no dimension"
-        raise ValueError(f"Cannot bitcast from {T.as_datatype_enum} to {type.as_datatype_enum} due to shape. {last} does not match "
-                         f"{new // old}: {T.name} becomes {type.name}, and the shape is {show(input)}")
+        raise ValueError(f"Cannot bitcast from {T.as_datatype_enum} to {type.as_datatype_enum} due to shape. {last} does not "
+                         f"match {new // old}: {T.name} becomes {type.name}, and the shape is {show(input)}")
     return input[:-1]
 
 
@@ -41,8 +41,8 @@ def _bitcast_kernel(input, *, T, type):
     if old > new:
         return input.unsqueeze(-1).view(type.torch)
     if not input.dim() or input.shape[-1] != new // old:
-        raise errors.invalid(f"Cannot bitcast from {T.as_datatype_enum} to {type.as_datatype_enum}: {T.name} becomes {type.name}, "
-                             f"and the shape is {arrays.show(input.shape)}")
+        raise errors.invalid(f"Cannot bitcast from {T.as_datatype_enum} to {type.as_datatype_enum}: {T.name} becomes "
+                             f"{type.name}, and the shape is {arrays.show(input.shape)}")
     if not input.numel():
         return input.new_empty(input.shape[:-1], dtype=type.torch)
     return input.view(type.torch).squeeze(-1)
