@@ -218,7 +218,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
         if len(items) != 1:
             raise ValueError(
                 f"The target structure is of type `{type(structure)}`\n  {structure}\nHowever the input is a sequence "
-                f"({type(flat_sequence)}) of length {len(items)}.\n  {flat_sequence}\nA sequence is not safe to map to one value.")
+                f"({type(flat_sequence)}) of length {len(items)}.\n  {flat_sequence}\nIt is not safe to map one to the other.")
         return items[0]
     count = len(flatten(structure, expand_composites))
     if count != len(items):
