@@ -336,3 +336,13 @@ def test_no_names_of_any_shape():
     with pytest.raises(errors.InvalidArgumentError, match="Name: <unknown>"):
         tf2.raw_ops.ParseExample(serialized=[b""], names=empty, sparse_keys=[], dense_keys=["x"],
                                  dense_defaults=[np.zeros(0, np.float32)], sparse_types=[], dense_shapes=[[]])
+
+
+def test_keys_are_in_the_order_of_their_kinds():
+    features = {"d": tf.io.VarLenFeature(tf.int64), "r": tf.io.RaggedFeature(tf.int64),
+                "c": tf.io.FixedLenFeature([], tf.int64, 0), "a": tf.io.RaggedFeature(tf.int64),
+                "b": tf.io.VarLenFeature(tf.int64), "s": tf.io.SparseFeature("i", "v", tf.int64, 4),
+                "q": tf.io.RaggedFeature(tf.int64, "z")}
+    empty = tf.train.Example().SerializeToString()
+    assert list(tf.io.parse_example([empty], features)) == ["b", "d", "c", "a", "r", "q", "s"]
+    assert list(tf.io.parse_single_example(empty, features)) == ["b", "d", "c", "a", "r", "q", "s"]

@@ -240,3 +240,14 @@ def test_rows_that_differ_are_an_error_of_the_values(x, y):
         tf.ragged.constant(x) + tf.ragged.constant(y)
     with pytest.raises(ValueError, match="outer-dimension"):
         tf.ragged.map_flat_values(tf.add, tf.ragged.constant([[1, 2]]), tf.ragged.constant([[1, 2, 3]]))
+
+
+@pytest.mark.parametrize("value, text", [
+    ([[1, 2], [], [3]], "[[1, 2], [], [3]]"),
+    ([[1, 2], [3, 4]], "[[1, 2],\n [3, 4]]"),
+    ([[[1.0, 2.0], [3.0, 4.0]], []], "[[[1.0, 2.0],\n  [3.0, 4.0]], []]"),
+    ([[b"x" * 30], [b"y" * 40, b"z"]], f"[[{b'x' * 30}],\n [{b'y' * 40}, b'z']]"),
+    ([[], []], "[[], []]"),
+])
+def test_text_breaks_lines_as_numpy_does(value, text):
+    assert repr(tf.ragged.constant(value)) == f"<tf.RaggedTensor {text}>"

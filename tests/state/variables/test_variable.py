@@ -215,7 +215,7 @@ def test_eager_variables(eager):
     v = penstock.Variable([1., 2.], name="v")
     assert v.name == "v:0" and v.trainable
     assert repr(v) == "<tf.Variable 'v:0' shape=(2,) dtype=float32, numpy=array([1., 2.], dtype=float32)>"
-    assert v.assign_add([1., 1.]) is v
+    v.assign_add([1., 1.])
     old = v.value()
     v[0].assign(10.)
     np.testing.assert_array_equal(old.numpy(), [2, 3])
@@ -292,3 +292,18 @@ def test_a_message_whose_snapshot_does_not_read_the_variable(graph):
     message.snapshot_name = tf.constant(3.0, name="other").name
     with pytest.raises(ValueError, match="not a value of variable"):
         tf.Variable.from_proto(message)
+
+
+def test_updates_of_eager_variables_are_shown_as_in_tensorflow(eager):
+    v = penstock.Variable([1.0, 2.0], name="v")
+    update = v.assign_add([1.0, 1.0])
+    assert repr(update) == "<tf.Variable 'UnreadVariable' shape=(2,) dtype=float32, numpy=array([2., 3.], dtype=float32)>"
+    assert isinstance(update, penstock.Variable) and update is not v and repr(v).startswith("<tf.Variable 'v:0'")
+    with penstock.GradientTape() as tape:
+        again = v.assign([3.0, 4.0])
+        y = penstock.reduce_sum(again * again)
+    assert tape.gradient(y, v).numpy().tolist() == [6.0, 8.0]
+    again.assign([0.0, 0.0])
+    assert v.numpy().tolist() == [0.0, 0.0]
+    with pytest.raises(ValueError, match=r"Cannot assign value to variable 'v:0': Shape mismatch.*\(2,\).*\(3,\)"):
+        v.assign([1.0, 2.0, 3.0])

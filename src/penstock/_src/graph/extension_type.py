@@ -187,10 +187,7 @@ def _add_constructor(cls: Any) -> None:
     signature = _signature(fields, returns=cls)
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        try:
-            given = signature.bind(self, *args, **kwargs)
-        except TypeError as e:
-            raise TypeError(f"{cls.__name__}.__init__: {e}") from None
+        given = signature.bind(self, *args, **kwargs)
         given.apply_defaults()
         for f in fields:
             self.__dict__[f.name] = given.arguments[f.name]

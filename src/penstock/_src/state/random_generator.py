@@ -84,9 +84,7 @@ class Generator(AutoTrackable):
         if isinstance(state, tf.Variable):
             self._state_var = state
         else:
-            with name_scope("random_generator"):
-                self._state_var = tf.Variable(tf.cast(convert(_as_signed(state)), dtypes.int64), trainable=False,
-                                              name="StateVar")
+            self._state_var = tf.Variable(tf.cast(convert(_as_signed(state)), dtypes.int64), trainable=False, name="StateVar")
         self._state_var.shape.assert_is_compatible_with([3])
 
     @classmethod

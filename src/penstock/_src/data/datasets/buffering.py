@@ -58,7 +58,9 @@ class Buffering(DatasetBase):
     def load(path: str, element_spec: Any = None, compression: str | None = None, reader_func: Callable | None = None,
              wait: bool = False) -> Any:
         """Loads a dataset that `save` has written to a folder."""
-        return methods().load(path, element_spec, compression, reader_func)
+        made = methods().load(path, element_spec, compression, reader_func)
+        made._kind = "_LoadDataset"
+        return made
 
     def snapshot(self, path: str, compression: str | None = "AUTO", reader_func: Callable | None = None,
                  shard_func: Callable | None = None, name: str | None = None) -> Any:

@@ -154,6 +154,7 @@ class DatasetBase(Trackable):
             variant = call_op("OptionsDataset", variant, serialized_options=options._serialized(),
                               **structure.outputs(self.element_spec))
         out = self._made(variant, self.element_spec, (self,))
+        out._kind = "_OptionsDataset"
         out._options = merged(self.options(), options)
         return out
 
@@ -179,9 +180,24 @@ class DatasetBase(Trackable):
 
     def __repr__(self) -> str:
         names = structure.map_structure(lambda s: s, self.element_spec)
-        return f"<{type(self)._label} element_spec={names}>"
+        return f"<{self._label} element_spec={names}>"
 
-    _label = "Dataset"
+    @property
+    def _label(self) -> str:
+        """The class that TensorFlow has for datasets of this kind: it is named after the op."""
+        if type(self).__name__ != "VariantDataset":
+            return type(self).__name__
+        if self._kind is not None:
+            return self._kind
+        variant = self._variant_tensor
+        recipe = getattr(variant._value, "recipe", None) if hasattr(variant, "_value") else None
+        kind = recipe.opdef.name if recipe is not None else variant.op.type if not hasattr(variant, "_value") else ""
+        kind = kind.rstrip("0123456789").removesuffix("V")
+        if not kind.endswith("Dataset"):
+            return "_VariantDataset"
+        return kind if kind == "CacheDataset" else f"_{kind}"
+
+    _kind: str | None = None                     # where it is not the op that tells
 
 
 class _VariantTracker(Trackable):

@@ -196,7 +196,8 @@ class StructuredTensor(CompositeTensor):
         if update is None and found is None:
             raise ValueError(f"with_updates cannot delete field {path}: it is not present")
         if callable(update) and found is None:
-            raise ValueError(f"with_updates cannot update the field {path}: a function was given, but the field does not exist")
+            raise ValueError(f"with_updates cannot update the field {path}: a function was given, but the field does not "
+                             "already exist")
         return update(found) if callable(update) else update
 
     def promote(self, source_path: Sequence[str], new_name: str) -> StructuredTensor:

@@ -412,7 +412,8 @@ class RaggedTensor(CompositeTensor):
 
     def __repr__(self) -> str:
         if self._is_eager():
-            return f"<tf.RaggedTensor {self.to_list()}>"
+            with np.printoptions(formatter={"all": _text}):
+                return f"<tf.RaggedTensor {_text(self.numpy())}>"
         return f"tf.RaggedTensor(values={self._values}, row_splits={self.row_splits})"
 
     def __len__(self) -> int:
@@ -507,6 +508,13 @@ class RaggedTensor(CompositeTensor):
     @staticmethod
     def _dispatch(fn: Any, args: tuple, kwargs: dict) -> Any:
         return methods().dispatch(fn, args, kwargs)
+
+
+def _text(value: Any) -> str:
+    """An array, or an element of one, in the text of a ragged tensor: numpy calls it for the arrays in an array of objects."""
+    if not isinstance(value, np.ndarray):
+        return str(value)
+    return np.array2string(value, separator=", ") if value.size else str(value.tolist())
 
 
 def _rows(values: np.ndarray, splits: np.ndarray) -> np.ndarray:

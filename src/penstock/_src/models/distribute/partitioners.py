@@ -40,14 +40,18 @@ class FixedShardsPartitioner(Partitioner):
         return counts
 
 
+def _positive(**arguments: int) -> None:
+    for name, value in arguments.items():
+        if value < 1:
+            raise ValueError(f"Argument `{name}` must be positive. Received: {value}")
+
+
 @export(_NAMES + "MinSizePartitioner")
 class MinSizePartitioner(Partitioner):
     """As many shards as possible, up to `max_shards`, each of at least so many bytes."""
 
     def __init__(self, min_shard_bytes: int = 256 << 10, max_shards: int = 1, bytes_per_string: int = 16):
-        if min_shard_bytes < 1 or max_shards < 1 or bytes_per_string < 1:
-            raise ValueError("min_shard_bytes, max_shards and bytes_per_string must be positive, got "
-                             f"{min_shard_bytes}, {max_shards} and {bytes_per_string}.")
+        _positive(min_shard_bytes=min_shard_bytes, max_shards=max_shards, bytes_per_string=bytes_per_string)
         self._min, self._most, self._string = min_shard_bytes, max_shards, bytes_per_string
 
     def __call__(self, shape: Any, dtype: Any, axis: int = 0) -> list[int]:
@@ -60,9 +64,8 @@ class MaxSizePartitioner(Partitioner):
     """As few shards as possible, each of at most so many bytes, and no more than `max_shards`."""
 
     def __init__(self, max_shard_bytes: int, max_shards: int | None = None, bytes_per_string: int = 16):
-        if max_shard_bytes < 1 or max_shards is not None and max_shards < 1 or bytes_per_string < 1:
-            raise ValueError("max_shard_bytes, max_shards and bytes_per_string must be positive, got "
-                             f"{max_shard_bytes}, {max_shards} and {bytes_per_string}.")
+        _positive(max_shard_bytes=max_shard_bytes, max_shards=1 if max_shards is None else max_shards,
+                  bytes_per_string=bytes_per_string)
         self._max, self._most, self._string = max_shard_bytes, max_shards, bytes_per_string
 
     def __call__(self, shape: Any, dtype: Any, axis: int = 0) -> list[int]:

@@ -195,9 +195,17 @@ def _with_varying_dimension(features: Any) -> dict:
 
 
 def _merged(features: Any, found: dict[str, Any], single: bool = False, rows: int | None = None) -> dict[str, Any]:
-    """Assembles sparse features from their indices and values, ragged ones from their values and partitions."""
+    """Assembles sparse features from their indices and values, ragged ones from their values and partitions. In the result are
+    first the lists, then the dense features, then the ragged ones, then those with parts of other names, each by key."""
+    def place(key: str) -> tuple:
+        feature = features[key]
+        if isinstance(feature, RaggedFeature):
+            return 2 if feature.value_key in (None, key) else 3, key
+        return 3 if isinstance(feature, SparseFeature) else int(not isinstance(feature, VarLenFeature)), key
+
     out = {}
-    for key, feature in features.items():
+    for key in sorted(features, key=place):
+        feature = features[key]
         if isinstance(feature, SparseFeature):
             ids = found[feature.index_key] if isinstance(feature.index_key, str) else [found[k] for k in feature.index_key]
             out[key] = tf.sparse_merge(ids, found[feature.value_key], feature.size, already_sorted=feature.already_sorted)

@@ -195,7 +195,9 @@ class BaseResourceVariable(VariableV1):
     def _lazy_read(self, op: Any) -> Any:
         """The variable as it is after `op`; read only if it is used."""
         self._note_write()
-        return self if op is None else _UnreadVariable(self, op)
+        if op is None:
+            return _EagerUpdate(self) if type(self) is ResourceVariable else self
+        return _UnreadVariable(self, op)
 
     def _updated(self, op: Any) -> Any:
         """`_lazy_read` for functions whose result programs take the operation of: in eager execution that is None."""
@@ -205,8 +207,8 @@ class BaseResourceVariable(VariableV1):
     def _checked(self, value: Any) -> Any:
         t = convert(value, self._dtype)
         if not self.shape.is_compatible_with(t.shape):
-            raise ValueError(f"Shapes {self.shape} and {t.shape} are incompatible: shapes must be equal; the variable's shape "
-                             f"and that of the value assigned to {self.name} are incompatible.")
+            raise ValueError(f"Cannot assign value to variable '{self.name}': Shape mismatch. The variable shape {self.shape}, "
+                             f"and the assigned value shape {t.shape} are incompatible: shapes must be equal.")
         return t
 
     def _update(self, op_name: str, value: Any, name: str | None, read_value: bool) -> Any:
@@ -474,3 +476,6 @@ class _EagerUpdate(ResourceVariable):
         self.__dict__ = variable.__dict__
 
     op = property(lambda self: None, doc="None: eager updates have no operation.")
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace(repr(self.name), "'UnreadVariable'", 1)
