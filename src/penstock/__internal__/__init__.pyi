@@ -102,6 +102,7 @@ class FuncGraph(_Graph):
     streams: Any
     structured_input_signature: Any
     structured_outputs: Any
+    touched: dict[Any, bool] | None
     @property
     def trainable_variables(self) -> tuple[Any, ...]: ...
     @property
