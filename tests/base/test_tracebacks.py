@@ -172,3 +172,11 @@ def test_a_caught_error_of_a_trace_has_the_users_frames(filtering):
         return tf.reshape(x, [7])
 
     assert frames(raised(lambda: f(tf.ones([4])))) == [__name__] * 3
+
+
+@pytest.mark.parametrize("line", ["tf.ones([2]) + tf.ones([3])", "[1, 2] - tf.ones([3])", "tf.Variable()",
+                                  "tf.Variable('a', dtype=tf.int32)"])
+def test_a_caught_error_of_an_operator_or_a_variable(line, filtering):
+    import penstock as tf
+
+    assert frames(raised(lambda: eval(line, {"tf": tf, "__name__": __name__}))) == [__name__] * 3

@@ -11,6 +11,7 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.api import export, resolve
 from penstock._src.base.dispatch import by_dispatchers, dispatched
+from penstock._src.base.tracebacks import shorten
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
@@ -70,32 +71,40 @@ def _binary(name: str, call: Callable, strict: bool = True) -> None:
     reflected = f"__r{name}__"
 
     def forward(x: Any, y: Any) -> Any:
-        if not isinstance(x, Tensor):                   # a library overrides this operator for its symbolic tensor
-            return _of_library(_PUBLIC[name], x, y)
-        if isinstance(y, Tensor) or type(y) in _SCALARS and not (
-                type(y) is float and x.dtype.is_integer or x.dtype is dtypes.string and context.executing_eagerly()):
-            return call(x, y, name)
-        if getattr(y, "_is_sparse", False) or hasattr(y, "with_values"):
-            return _with_sparse(name, x, y)
-        with name_scope(None, name, [x]) as scope:
-            try:
-                if strict and context.executing_eagerly() and not hasattr(y, "dtype"):
-                    y = convert(y, x.dtype.base_dtype, "y")
-                else:
-                    y = convert(y, name="y", preferred_dtype=x.dtype.base_dtype)
-            except (TypeError, ValueError):
-                if hasattr(type(y), reflected):
-                    return NotImplemented
-                raise
-            return call(x, y, scope)
+        try:
+            if not isinstance(x, Tensor):                   # a library overrides this operator for its symbolic tensor
+                return _of_library(_PUBLIC[name], x, y)
+            if isinstance(y, Tensor) or type(y) in _SCALARS and not (
+                    type(y) is float and x.dtype.is_integer or x.dtype is dtypes.string and context.executing_eagerly()):
+                return call(x, y, name)
+            if getattr(y, "_is_sparse", False) or hasattr(y, "with_values"):
+                return _with_sparse(name, x, y)
+            with name_scope(None, name, [x]) as scope:
+                try:
+                    if strict and context.executing_eagerly() and not hasattr(y, "dtype"):
+                        y = convert(y, x.dtype.base_dtype, "y")
+                    else:
+                        y = convert(y, name="y", preferred_dtype=x.dtype.base_dtype)
+                except (TypeError, ValueError):
+                    if hasattr(type(y), reflected):
+                        return NotImplemented
+                    raise
+                return call(x, y, scope)
+        except Exception as e:
+            shorten(e)
+            raise
 
     def backward(y: Any, x: Any) -> Any:
-        if not isinstance(y, Tensor):
-            return _of_library(_PUBLIC[name], x, y)
-        if type(x) in _SCALARS:
-            return call(x, y, name)
-        with name_scope(None, name, [y]) as scope:
-            return call(convert(x, y.dtype.base_dtype, "x"), y, scope)
+        try:
+            if not isinstance(y, Tensor):
+                return _of_library(_PUBLIC[name], x, y)
+            if type(x) in _SCALARS:
+                return call(x, y, name)
+            with name_scope(None, name, [y]) as scope:
+                return call(convert(x, y.dtype.base_dtype, "x"), y, scope)
+        except Exception as e:
+            shorten(e)
+            raise
 
     forward.__name__ = forward.__qualname__ = f"__{name}__"
     backward.__name__ = backward.__qualname__ = reflected

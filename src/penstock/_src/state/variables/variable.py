@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.base.tracebacks import shorten
 from penstock._src.graph import context
 from penstock._src.graph.context import get_default_session
 from penstock._src.graph.convert import register_tensor_conversion_function
@@ -47,11 +48,14 @@ class VariableMeta(type):
     _last_creator: Callable                 # chooses the kind of variable (creators.py)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if cls is VariableV1:
-            return create(_v1_arguments(*args, **kwargs), cls._last_creator)
-        if cls is Variable:
-            return create(_v2_arguments(*args, **kwargs), cls._last_creator)
-        return super().__call__(*args, **kwargs)
+        if cls is not VariableV1 and cls is not Variable:
+            return super().__call__(*args, **kwargs)
+        try:
+            given = (_v1_arguments if cls is VariableV1 else _v2_arguments)(*args, **kwargs)
+            return create(given, cls._last_creator)
+        except Exception as e:
+            shorten(e)
+            raise
 
 
 def _v1_arguments(initial_value: Any = None, trainable: bool | None = None, collections: Any = None,
