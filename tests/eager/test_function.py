@@ -507,3 +507,18 @@ def test_outputs_have_nodes_with_the_names_that_programs_expect():
     np.testing.assert_array_equal(found["sum"], [1, 7])
     np.testing.assert_array_equal(tf.sparse.to_dense(found["sparse"]), [0, 5])
     assert found["none"] is None
+
+
+def test_arguments_of_variadic_functions_are_parameters_of_their_own():
+    @tf.function
+    def f(x, *more, k=1, **named):
+        return x
+
+    f(tf.constant([1.0]), 3, k=2, z="s")
+    lines = f.pretty_printed_concrete_signatures().splitlines()
+    assert lines[1:5] == [
+        "  x (POSITIONAL_ONLY): TensorSpec(shape=(1,), dtype=tf.float32, name=None)",
+        "  more_0 (POSITIONAL_ONLY): Literal[3]",
+        "  k (KEYWORD_ONLY): Literal[2]",
+        "  z (KEYWORD_ONLY): Literal['s']",
+    ]

@@ -59,6 +59,10 @@ class AtomicFunction(Callable):
         raise NotImplementedError(f"{type(self).__name__} has to define call_flat")
 
 
+def _parameter(name: str, kind: Any, value: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, kind, annotation=TypeText(value))
+
+
 @export(v2=["types.experimental.FunctionType"])
 class FunctionType(inspect.Signature):
     """The signature of a tf.function. Parameters are annotated with the types of one trace, or with None for all of them."""
@@ -70,11 +74,24 @@ class FunctionType(inspect.Signature):
 
     @classmethod
     def of_trace(cls, signature: inspect.Signature, arguments: tuple, outputs: Any) -> FunctionType:
-        """The type of one trace, from its structured arguments and results."""
+        """The type of one trace, from its structured arguments and results. What `*args` and `**kwargs` were given are
+        parameters of their own, and those before `*args` are positional."""
         args, kwargs = arguments
-        given = signature.bind_partial(*args, **{k: v for k, v in kwargs.items() if k in signature.parameters}).arguments
-        typed = [p.replace(annotation=TypeText(given[p.name]), default=p.empty)
-                 for p in signature.parameters.values() if p.name in given]
+        parameters = signature.parameters.values()
+        more = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        given = signature.bind_partial(*args, **{k: v for k, v in kwargs.items() if more or k in signature.parameters}).arguments
+        rest = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        typed = []
+        for p in parameters:
+            if p.name not in given:
+                continue
+            value, kind = given[p.name], p.POSITIONAL_ONLY if rest and p.kind is p.POSITIONAL_OR_KEYWORD else p.kind
+            if p.kind is p.VAR_POSITIONAL:
+                typed += [_parameter(f"{p.name}_{i}", p.POSITIONAL_ONLY, v) for i, v in enumerate(value)]
+            elif p.kind is p.VAR_KEYWORD:
+                typed += [_parameter(name, p.KEYWORD_ONLY, v) for name, v in value.items()]
+            else:
+                typed.append(_parameter(p.name, kind, value))
         return cls(typed, return_annotation=TypeText(outputs))
 
     def described(self) -> str:
