@@ -55,7 +55,7 @@ def test_dimension_equality_with_other_kinds():
 
 
 @pytest.mark.parametrize("bad, error", [
-    (-1, ValueError), (1.5, ValueError), ("x", ValueError),
+    (-1, ValueError), (1.5, ValueError), ("x", TypeError),
     (dtypes.string, TypeError), ([1], TypeError), (object(), TypeError),
 ])  # fmt: skip
 def test_no_dimension(bad, error):

@@ -111,7 +111,7 @@ def test_callable(sess):
     x = tf.placeholder(tf.float32, [])
     f = sess.make_callable([x + 1.0, x * 2.0], feed_list=[x])
     assert f(3.0) == [4.0, 6.0]
-    with pytest.raises(TypeError):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="takes 1 feed values, got 0"):
         f()
 
 
