@@ -1,4 +1,4 @@
-"""Event files: records of Event messages, which TensorBoard shows. The first one says the version.
+"""Event files: records of Event messages, which TensorBoard shows. The first record contains the version.
 
 `EventsWriter` is what FileWriter, summary writers and their ops share. Events are appended to a buffer, which is written to the
 file when it is full, on flush, and some time after the first event in it.

@@ -1,4 +1,4 @@
-"""A head for every step of sequences: another head sees the steps of all rows, without the padding, as rows."""
+"""A head for every step of sequences: another head receives the steps of all rows, without the padding, as rows."""
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Stacks, in which loops save values for their gradients. A stack lives as long as the step."""
+"""Stacks, in which loops save values for their gradients. A stack exists until the end of the step."""
 from __future__ import annotations
 
 import itertools

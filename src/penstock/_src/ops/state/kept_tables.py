@@ -1,4 +1,4 @@
-"""The tables of a fault-tolerant dispatcher: a file has what a table holds, so that a restarted dispatcher knows it."""
+"""The tables of a fault-tolerant dispatcher: a file has what a table holds, from which a restarted dispatcher restores it."""
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Deterministic simulation tests: real state machines in worlds where messages, tasks, disks and clocks misbehave.
+"""Deterministic simulation tests: the real state machines, with simulated failures of messages, tasks, disks and clocks.
 
 A *world* (`worlds.py` lists them) runs state machines under a *schedule*: the numbers that it draws whenever a fault is
 possible (`choices.py`). A seed determines a schedule, and a schedule determines the run. A world raises `Violation` if an

@@ -1,4 +1,4 @@
-"""DenseNet (Huang et al., 2016): every layer of a block sees the outputs of all layers before it."""
+"""DenseNet (Huang et al., 2016): the input of each layer of a block is the outputs of all layers before it."""
 from __future__ import annotations
 
 from collections.abc import Callable
