@@ -79,7 +79,8 @@ class FunctionType(inspect.Signature):
         args, kwargs = arguments
         parameters = signature.parameters.values()
         more = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        given = signature.bind_partial(*args, **{k: v for k, v in kwargs.items() if more or k in signature.parameters}).arguments
+        known = {k: v for k, v in kwargs.items() if more or k in signature.parameters}
+        given = signature.bind_partial(*args, **known).arguments
         rest = any(p.kind is p.VAR_POSITIONAL for p in parameters)
         typed = []
         for p in parameters:
