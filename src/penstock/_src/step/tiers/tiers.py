@@ -2,8 +2,8 @@
 
 Every step starts immediately as a program (tier 1). On a GPU, a step whose feeds have recurring shapes is captured as a CUDA
 graph (tier 2). A step that runs longer is traced to a graph (`lower.py`), which Inductor compiles in another process (tier
-3). The compiled version runs once beside the current one, on copies of the variables; if both agree, it replaces the current
-one.
+3). The compiled version runs once beside the current one, on copies of the variables; if both agree, they take turns until it
+is known which is faster (`rivals.py`), and that one stays.
 
 A step that a tier rejects stays in its tier. The reason is logged once, counted in `refused`, and not tried again for the same
 shapes. PENSTOCK_TIER limits the tiers (1, 2 or 3). PENSTOCK_TIER=wait compiles before the second run, as `jit_compile=True`
@@ -32,7 +32,7 @@ from penstock._src.ops import rules
 from penstock._src.step.compile.program import CHECK_NUMERICS, Program
 from penstock._src.step.compile.recorded import read_on_host
 from penstock._src.step.ir import Node
-from penstock._src.step.tiers import attention, convolutions, generated, inductor, lower, products, stored
+from penstock._src.step.tiers import attention, convolutions, generated, inductor, lower, products, rivals, stored
 from penstock._src.step.tiers.captured import (
     Captured,
     Moves,
@@ -231,6 +231,7 @@ class Slot:
         self._looks = not step.wait           # a version of an earlier process has not been looked for yet
         self._name = ""                       # of the step on disk; empty if it is not stored
         self._ready: Compiled | None = None
+        self._rivals: rivals.Rivals | None = None    # versions of which the faster one will stay
         self._runs = self._moves = self._count = 0
         self._began = time.perf_counter()
         self._shapes = [f"{str(f.dtype).removeprefix('torch.')}{list(f.shape)}" for f in feeds if isinstance(f, torch.Tensor)]
@@ -242,6 +243,12 @@ class Slot:
             self._consider(ctx, feeds)
         if self._ready is not None:
             return self._try(ctx, feeds)
+        if self._rivals is not None:
+            return self._compete(self._rivals, ctx, feeds)
+        return self._current(ctx, feeds)
+
+    def _current(self, ctx: Any, feeds: tuple) -> tuple:
+        """A run of the current version."""
         if self._captured is not None:
             if self._captured.holds():
                 return self._replayed(ctx, feeds)
@@ -312,7 +319,8 @@ class Slot:
             if any(not isinstance(v.value, torch.Tensor) or v.value.device != self.step.device for v in self.variables):
                 raise RuntimeError("some of its variables are on other devices")
             made = Captured(self.version, ctx, feeds, self.variables, self.step.device, self._numbers if self.tier < 3 else (),
-                            next((p.pool for p in self._paths.values()), None), self._copies)
+                            self._rivals.pool if self._rivals else next((p.pool for p in self._paths.values()), None),
+                            self._copies)
         except Exception as e:
             self._moves += 1
             if self._moves <= _MOST_MOVES and (isinstance(e, Moves) or _in_background.busy):
@@ -479,9 +487,37 @@ class Slot:
             self._reject(made, differs)
             return results
         self._store(made)
+        captures = self.step.device.type == "cuda"
+        compete = captures and self._captures and not self._numbers and not made.lowered.checked and not self.step.eager
+        old = rivals.Rival(self) if compete else None
         self.version, self.tier = made, 3
-        self._runs, self._uses, self._misses, self._captures = _SETTLING, 0, 0, self.step.device.type == "cuda"
+        self._runs, self._uses, self._misses, self._captures = _SETTLING, 0, 0, captures
         self._drop()
+        if old is not None:
+            self._rivals = rivals.Rivals(old, rivals.Rival(self))
+        return results
+
+    def _compete(self, both: rivals.Rivals, ctx: Any, feeds: tuple) -> tuple:
+        """A run of one of two versions. When both have run often enough, or if one cannot be captured, one of them stays."""
+        now = both.next()
+        now.enter(self)
+        begin = rivals.begun() if self._captured is not None and self._captured.holds() else None
+        results = self._current(ctx, feeds)
+        if begin is not None and self._captured is not None:
+            now.times.append((begin, rivals.begun()))
+        now.leave(self)
+        if not self._captures or self._misses or now is both.new and self.tier < 3:
+            self._rivals = None
+            stays = both.old if now is both.new and both.old.state["_captured"] is not None else both.new
+            stays.enter(self)
+            self._captures = stays is not now
+        elif both.decided:
+            self._rivals = None
+            old, new = both.old.milliseconds(), both.new.milliseconds()
+            (both.new if new <= old else both.old).enter(self)
+            if new > old:
+                self.reasons.append(f"not in tier 3: it takes {new:.2f} ms, the captured program {old:.2f} ms")
+                refused[3, "it is not faster"] += 1
         return results
 
     def explain(self) -> str:
