@@ -1,8 +1,7 @@
-"""Triton kernels for pooling and for the gradients of bias and ReLU, with less memory traffic than ATen's.
+"""Triton kernels for pooling, with less memory traffic than ATen's.
 
 ATen's max pool writes an index of eight bytes for each maximum, and its gradient scatters with atomic additions. Here the
 place of each window's first maximum is a byte, written only if the gradient is requested too, and the gradient gathers.
-The gradients of bias and ReLU read the same array: one kernel makes both.
 
 All arrays are NHWC and contiguous. Triton comes with PyTorch's builds for CUDA; `available` tells whether it is installed.
 """
@@ -78,23 +77,7 @@ def _kernels() -> Any:
                 total += tl.load(dy + source, mask=hit, other=0.0).to(tl.float32)
         tl.store(dx + at[:, None] * C + c, total, mask=ok[:, None] & (c < C))
 
-    @triton.jit
-    def relu_bias_backward(dy, y, dx, db, M, C, SG, SY, BM: tl.constexpr, BC: tl.constexpr, STEPS: tl.constexpr,
-                           WIDE: tl.constexpr):
-        c = tl.program_id(1) * BC + tl.arange(0, BC)
-        column = c < C
-        total = tl.zeros((BC,), tl.float32)
-        for k in range(STEPS):
-            m = (tl.program_id(0) * STEPS + k) * BM + tl.arange(0, BM)
-            m = m.to(tl.int64) if WIDE else m
-            ok = (m[:, None] < M) & column[None, :]
-            g = tl.load(dy + m[:, None] * SG + c[None, :], mask=ok, other=0.0)
-            g = tl.where(tl.load(y + m[:, None] * SY + c[None, :], mask=ok, other=0.0) > 0, g, 0.0)
-            tl.store(dx + m[:, None] * C + c[None, :], g, mask=ok)
-            total += tl.sum(g.to(tl.float32), 0)
-        tl.atomic_add(db + c, total, mask=column)
-
-    return max_forward, max_backward, relu_bias_backward
+    return max_forward, max_backward
 
 
 def _tiles(x: torch.Tensor) -> tuple[tuple[int, int], tuple[int, int, bool]]:
@@ -140,28 +123,3 @@ def max_pool_grad(x: torch.Tensor, grad: torch.Tensor, window: list[int], stride
     grid, tile = _tiles(x)
     _kernels()[1][grid](where, grad, dx, x.numel() // x.shape[3], *x.shape[1:], *grad.shape[1:3], *pad, *window, *stride, *tile)
     return dx
-
-
-def row_stride(x: torch.Tensor) -> int | None:
-    """The distance of the rows of an array that is a matrix of channels, or some columns of one; None for other arrays."""
-    sizes, strides = x.shape, x.stride()
-    if strides[-1] != 1:
-        return None
-    expected = step = strides[-2] if len(sizes) > 1 else 0
-    for size, stride in zip(sizes[-2::-1], strides[-2::-1], strict=True):
-        if size != 1 and stride != expected:
-            return None
-        expected *= size
-    return step
-
-
-def relu_bias_grad(grad: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The gradients of relu(x + bias) with respect to x and bias, from the result y; channels are last, rows evenly spaced."""
-    c = y.shape[-1]
-    m = y.numel() // c
-    strides = row_stride(grad) or 0, row_stride(y) or 0        # evenly spaced, so it has one
-    dx, db = torch.empty(y.shape, dtype=y.dtype, device=y.device), torch.zeros(c, dtype=torch.float32, device=y.device)
-    rows, columns, steps = 32, 64, 8
-    wide = m * max(strides) >= 1 << 31
-    _kernels()[2][(-(-m // (rows * steps)), -(-c // columns))](grad, y, dx, db, m, c, *strides, rows, columns, steps, wide)
-    return dx, db.to(grad.dtype)

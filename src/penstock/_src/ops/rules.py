@@ -177,7 +177,9 @@ class pointwise:
     instruction: RuleTable[str] = RuleTable()  # of kernels/pointwise.py, which does the same to float32
     formula: RuleTable[Callable] = RuleTable() # (Terms, op, *sources) -> the term that is the result, by several instructions
     on_device: RuleTable[str] = RuleTable()    # of kernels/device_plan.py alone
-    along_last: RuleTable[Callable] = RuleTable()  # (op) -> whether it is pointwise: of those whose attributes decide that
+    along_last: RuleTable[Callable] = RuleTable()  # (op) -> whether its channels are last, where attributes decide that
+    columns: set[OpDef] = set()                # sums of all axes but the last, of kernels/device_plan.py alone
+    of_columns: RuleTable[OpDef] = RuleTable()     # which of `columns` does the same if the axes are these
     # a reduction whose second input is the axes, or an op over the last axis: it needs whole rows
     over_rows: set[OpDef] = set()
     by_rows: set[OpDef] = set()                # a vector that is its first input has one element for each row of the others

@@ -153,6 +153,7 @@ class StepGraph:
         self.fed = {id(t) for t in feeds}
         self.has_control_flow = any(op.opdef.control_flow for op in ops)
         self.joins_pointwise = False                  # whether pointwise ops of loops will be joined (pointwise.py)
+        self.joins_on_device = False                  # whether pointwise ops on GPUs will be joined (on_device.py)
         self.use_blocks: Callable[[StepGraph], None] | None = None     # the pass that finds known blocks (step/tiers/blocks.py)
 
     @classmethod

@@ -20,7 +20,7 @@ from penstock._src.kernels import unsigned
 from penstock._src.ops import rules
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.composite import dispatched
-from penstock._src.ops.registry import OpDef, get, op
+from penstock._src.ops.registry import OpDef, get, internal, op
 
 _NUMBERS = "numeric quantized"
 
@@ -238,6 +238,21 @@ rules.regions.folds.update({sum_op: "ADD", prod_op: "MUL", max_op: "MAXIMUM", mi
 rules.pointwise.reduces |= {sum_op, max_op, mean_op}
 rules.pointwise.over_rows |= rules.pointwise.reduces
 sum_op.gradient(lambda op, grad: (_Reduced(op).spread(grad), None))
+
+
+# -- sums of all axes but the last, which on GPUs are joined with elementwise ops (step/optimize/on_device.py) ------------
+def _of_columns(name: str, of: OpDef, reduce: Callable) -> OpDef:
+    made = internal(name, "input: T -> output: T", "T: type in {float32 bfloat16 half}, keep_dims: bool = False")
+    made.shape(lambda input, *, keep_dims: None if input is None else (*[1] * (len(input) - 1 if keep_dims else 0), input[-1]))
+    made.kernel(lambda input, *, keep_dims: reduce(input, list(range(input.ndim - 1)), keep_dims))
+    rules.pointwise.columns.add(made)
+    rules.pointwise.of_columns[of] = made
+    return made
+
+
+column_sum = _of_columns("_ColumnSum", sum_op, torch.sum)
+column_mean = _of_columns("_ColumnMean", mean_op, torch.mean)
+rules.pointwise.on_device.update({column_sum: "COLUMN_SUM", column_mean: "COLUMN_MEAN"})
 
 
 @mean_op.gradient

@@ -6,19 +6,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors, tracing
+from penstock._src.base import dtypes, errors
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.kernels import triton_nn, unsigned
+from penstock._src.kernels import unsigned
 from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math import matmul
+from penstock._src.ops.math.reduction import column_sum
 from penstock._src.ops.nn import conv, pool_places, windows
-from penstock._src.ops.registry import get, internal, op
+from penstock._src.ops.registry import get, op
 
 _T = ("T: type in {float32 float64 int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 uint16 "
       "complex128 half uint32 uint64}")
@@ -51,8 +52,10 @@ def _bias_add_grad_batching(op, rows, out_backprop):
 rules.loops.sums_rows[bias_add_grad] = lambda op: len(op.inputs[0].static_dims or ()) == 2
 rules.memory.cheap.add(bias_add_op)
 rules.pointwise.on_device[bias_add_op] = "ADD"
-rules.pointwise.along_last[bias_add_op] = lambda op: _channel_axis(
-    len(op.inputs[0].static_dims or ()), op.attrs["data_format"]) == len(op.inputs[0].static_dims or ()) - 1
+rules.pointwise.of_columns[bias_add_grad] = column_sum
+for _op in (bias_add_op, bias_add_grad):
+    rules.pointwise.along_last[_op] = lambda op: _channel_axis(
+        len(op.inputs[0].static_dims or ()), op.attrs["data_format"]) == len(op.inputs[0].static_dims or ()) - 1
 
 
 def _channel_axis(rank: int, data_format: str) -> int:
@@ -163,25 +166,6 @@ def _bias_add_in_region(op, r):
     return [r.terms(value.dims, [value, bias], lambda terms, x, b: terms.step_of("ADD", x, b))]
 
 
-# On GPUs, one kernel for the gradients of a bias and of the ReLU after it: they read the same array.
-relu_bias_grad = internal("_ReluBiasGrad", "gradients: T, features: T -> backprops: T, bias: T",
-                          "T: type in {float32 float64 bfloat16 half}")
-relu_bias_grad.shape(lambda gradients, features: [gradients, None if gradients is None else gradients[-1:]])
-
-
-@relu_bias_grad.kernel
-def _relu_bias_grad_kernel(gradients, features):
-    if gradients.shape != features.shape:
-        raise errors.invalid(f"gradients and features must have the same shape: {tuple(gradients.shape)} and "
-                             f"{tuple(features.shape)}")
-    if gradients.is_cuda and not tracing.lowering() and gradients.dtype in triton_nn.TYPES and gradients.numel() and \
-            triton_nn.available() and \
-            None not in (triton_nn.row_stride(gradients), triton_nn.row_stride(features)):
-        return triton_nn.relu_bias_grad(gradients, features)
-    backprops = torch.ops.aten.threshold_backward(gradients, features, 0)
-    return backprops, backprops.sum(tuple(range(backprops.ndim - 1)))
-
-
 @rules.fusion.fuse(bias_add_grad)
 def _bias_add_grad_fuse(op, f):
     grad, rank = op.inputs[0], len(op.inputs[0].static_dims or ())
@@ -192,11 +176,6 @@ def _bias_add_grad_fuse(op, f):
         return pool_places.fuse_bias_grad(op, f, made)
     if made.opdef is get("_MaxPoolGradWithIndices") and made.attrs["data_format"] == "NHWC":
         grad = made.inputs[2]                      # a pooling's gradient only moves numbers: sums over a channel stay the same
-        made = f.maker(grad, op)
-    if made is not None and made.opdef is get("ReluGrad") and not f.on_host(op) and op.attrs["T"].is_floating:
-        both = f.make("_ReluBiasGrad", made.inputs, {"T": op.attrs["T"]}, made, extra=[op.outputs[0]])
-        f.put(both, made)
-        return both.outputs[1]
     return None if grad is op.inputs[0] else f.make("BiasAddGrad", [grad], op.attrs, op)
 
 

@@ -1,4 +1,4 @@
-"""Pointwise fusion on GPUs: elementwise ops, casts, and sums and maxima over the last axis become one kernel.
+"""Pointwise fusion on GPUs: elementwise ops, casts, and reductions over the last axis, or over all others, become one kernel.
 
 Inductor fuses more, but takes tens of seconds; until then, and where it is not used, a step would read and write each value of
 an elementwise op in memory. NVRTC compiles the kernels of this pass in less time than the first step takes.
@@ -6,6 +6,10 @@ an elementwise op in memory. NVRTC compiles the kernels of this pass in less tim
 Groups are found as on the host (`pointwise.py`), from the same table of instructions. `kernels/device_plan.py` writes the
 kernels. Ops keep their types: casts are steps of a kernel, and each step rounds as its op does. Values that other ops need are
 results of the kernel.
+
+Sums over all axes but the last (the gradients of biases, the statistics of batch norm) become ops of their own first
+(`rules.pointwise.columns`). A kernel goes either along rows or down columns, so no group has sums of both; those of columns are
+at its end, since their results have another shape. Sums of columns of one array share a kernel, which reads it once.
 
 The pass is the last one. What the backward pass computes again to save memory becomes part of the kernels that need it, and
 ops on both sides of the peak of memory are not joined, since their values would be kept over it.
@@ -20,12 +24,19 @@ from penstock._src.base import dtypes
 from penstock._src.kernels import device_plan
 from penstock._src.kernels.device_plan import Given, Plan, Step, Term
 from penstock._src.ops import rules
-from penstock._src.step.ir import Node, StepGraph, Value
+from penstock._src.step.ir import Node, StepGraph, Value, is_free_constant
+from penstock._src.step.optimize.device_groups import Found
 from penstock._src.step.optimize.memory import at_peak
-from penstock._src.step.optimize.pointwise import MOST, fit, groups, number_of, reduces_rows, shape_of, values_of, widths
+from penstock._src.step.optimize.pointwise import (
+    groups,
+    number_of,
+    reduces_rows,
+    shape_of,
+    values_of,
+)
 
 _LEAST = 2                   # the fewest ops of a group
-_FARTHEST = 500              # ops that are visited to see whether two groups depend on each other
+_LARGE = 1 << 18             # elements whose columns are summed faster here than by ATen
 _FLOATS = (dtypes.float32, dtypes.bfloat16, dtypes.float16)
 _COMPUTED = (*_FLOATS, dtypes.bool)
 _GIVEN = (*_COMPUTED, dtypes.int32, dtypes.int64)
@@ -35,6 +46,7 @@ def join_on_device(step: StepGraph) -> None:
     """Joins pointwise ops of a step on a GPU that has no v1 control flow."""
     if step.has_control_flow or not any(map(_is_on_gpu, step.ops)):
         return
+    _name_column_sums(step)
     waited = {c for op in step.ops for c in op.control_inputs} | set(step.targets)
     able = {op for op in step.ops if op not in waited and _is_able(op, step)}
     if len(able) < _LEAST:
@@ -43,8 +55,11 @@ def join_on_device(step: StepGraph) -> None:
     late = set(step.ops[at_peak(step):])
     by: dict[int, Value] = {}
     instead: dict[Node, Node] = {}
+    found = Found(step, groups(step, able, users, late), users, late)
+    found.join_readers()
+    found.compute_again()
     order = {op: i for i, op in enumerate(step.ops)}
-    for parts in _with_makers(step, groups(step, able, users, late), users, late):
+    for parts in found.with_makers():
         whole = sorted((op for part in parts for op in part), key=order.__getitem__)
         if not _join(step, whole, users, by, instead):
             for part in parts if len(parts) > 1 else ():
@@ -56,7 +71,7 @@ def join_on_device(step: StepGraph) -> None:
 def _join(step: StepGraph, group: list[Node], users: dict[int, list[Node]], by: dict[int, Value],
           instead: dict[Node, Node]) -> bool:
     """Makes one op of a group; False if it does not fit into a kernel."""
-    if len(group) < _LEAST or len({op.place for op in group}) > 1:
+    if len(group) < _LEAST and not any(map(_is_large_sum, group)) or len({op.place for op in group}) > 1:
         return False
     made = _Group(step, group, users).make(by)
     if made is not None:
@@ -64,49 +79,39 @@ def _join(step: StepGraph, group: list[Node], users: dict[int, list[Node]], by: 
     return made is not None
 
 
-def _with_makers(step: StepGraph, found: list[list[Node]], users: dict[int, list[Node]],
-                 late: set[Node]) -> list[list[list[Node]]]:
-    """Groups, each as a list of parts: itself, and groups that compute values for it. These are lifted to its level, where
-    their values need not be stored for it. Other ops may need them, too, unless the group depends on those ops."""
-    parts = [[group] for group in found]
-    home = {op: i for i, group in enumerate(found) for op in group}
-    after: dict[Node, list[Node]] = {}
+def _is_large_sum(op: Node) -> bool:
+    return op.opdef in rules.pointwise.columns and math.prod(op.inputs[0].static_dims or ()) >= _LARGE
+
+
+def _name_column_sums(step: StepGraph) -> None:
+    """Replaces sums and means over all axes but the last by the ops that do only this."""
+    by: dict[int, Value] = {}
+    instead: dict[Node, Node] = {}
     for op in step.ops:
-        for c in op.control_inputs:
-            after.setdefault(c, []).append(op)
-    for i in reversed(range(len(found))):
-        group = found[i]
-        takers = [t for op in group for u in users.get(id(op.outputs[0]), ()) if (t := home.get(u)) is not None and t != i]
-        for to in dict.fromkeys(takers):
-            both = [*group, *found[to]]
-            if len(both) <= MOST and len(widths(both)) <= 1 and (group[0] in late) is (found[to][0] in late) and \
-                    all(fit(u, op) for op in group for u in users.get(id(op.outputs[0]), ()) if home.get(u) == to) and \
-                    len({shape_of(op)[0] for op in both}) == 1 and not _passes_others(found, home, users, after, i, to):
-                found[to], parts[to] = both, [*parts[i], *parts[to]]
-                found[i], parts[i] = [], []
-                home.update(dict.fromkeys(group, to))
-                break
-    return [each for each in parts if each]
+        if op.opdef in rules.pointwise.of_columns and _is_on_gpu(op) and _sums_columns(op, step):
+            made = step.make(rules.pointwise.of_columns[op.opdef], [op.inputs[0]],
+                             {"T": op.attrs["T"], "keep_dims": op.attrs.get("keep_dims", False)}, op,
+                             [op.outputs[0].static_dims])
+            instead[op] = made
+            by[id(op.outputs[0])] = made.outputs[0]
+    if by:
+        step.ops = [instead.get(op, op) for op in step.ops]
+        step.targets = [instead.get(op, op) for op in step.targets]
+        for op in step.ops:
+            op.control_inputs = [instead.get(c, c) for c in op.control_inputs]
+        step.substitute(by)
 
 
-def _passes_others(found: list[list[Node]], home: dict[Node, int], users: dict[int, list[Node]],
-                   after: dict[Node, list[Node]], group: int, to: int) -> bool:
-    """Whether a group depends on another one through ops of neither: joined, they would wait for these ops, and these for them.
-    `after` has what waits for an op. True, too, if that takes long to find out."""
-    left = [u for op in found[group] for u in users.get(id(op.outputs[0]), ()) if home.get(u) not in (group, to)]
-    seen: set[Any] = set()
-    while left:
-        op = left.pop()
-        where = home.get(op)
-        if where == to or len(seen) > _FARTHEST:
-            return True
-        key = op if where is None else where
-        if key not in seen:
-            seen.add(key)
-            members = [op] if where is None else found[where]
-            left += [u for o in members for t in o.outputs for u in users.get(id(t), ())]
-            left += [u for o in members for u in after.get(o, ())]
-    return False
+def _sums_columns(op: Node, step: StepGraph) -> bool:
+    """Whether a reduction leaves the last axis, and no other."""
+    x = op.inputs[0]
+    if x.dtype not in _FLOATS or not x.static_dims or len(x.static_dims) < 2 or x.static_dims[-1] in (None, 1):
+        return False
+    if len(op.inputs) == 1:
+        return rules.pointwise.along_last[op.opdef](op)
+    axes, rank = op.inputs[1], len(x.static_dims)
+    return is_free_constant(axes, step) and \
+        sorted(a % rank for a in axes.op.attrs["value"].reshape(-1).tolist()) == list(range(rank - 1))
 
 
 def _is_able(op: Node, step: StepGraph) -> bool:
@@ -117,7 +122,7 @@ def _is_able(op: Node, step: StepGraph) -> bool:
     out, reduces = op.outputs[0], op.opdef in rules.pointwise.reduces
     if reduces and (not reduces_rows(op, step) or out.dtype not in _FLOATS):
         return False
-    dims = (op.inputs[0] if reduces else out).static_dims
+    dims = (op.inputs[0] if reduces or op.opdef in rules.pointwise.columns else out).static_dims
     if out.dtype not in _COMPUTED or not dims or None in dims or not 0 < math.prod(dims) <= device_plan.LARGEST:
         return False
     return all(_fits(t, dims, op, step) for t in values_of(op))

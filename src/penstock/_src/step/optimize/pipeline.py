@@ -87,6 +87,7 @@ def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loo
         specialize_shapes(step, [None] * len(step.feeds))
     narrow_branches(step)
     step.joins_pointwise = options.remapping and may_join(step)
+    step.joins_on_device = options.remapping and not in_loop and not step.has_control_flow
     for switch, run in PASSES:
         if getattr(options, switch):
             (_IN_BODIES.get(run, run) if in_loop else run)(step)

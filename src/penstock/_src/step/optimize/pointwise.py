@@ -95,7 +95,7 @@ def _is_of_rows(op: Node) -> bool:
 
 def shape_of(op: Node) -> tuple[tuple, int]:
     """The rows and columns of the array that an op works on."""
-    t = op.inputs[0] if op.opdef in rules.pointwise.reduces else op.outputs[0]
+    t = op.inputs[0] if op.opdef in rules.pointwise.reduces or op.opdef in rules.pointwise.columns else op.outputs[0]
     return t.static_dims[:-1], t.static_dims[-1]                                   # type: ignore[index]
 
 
@@ -235,7 +235,7 @@ def groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]],
                     level.update(dict.fromkeys(group[s], level[op]))
             near = {id(group[s]): s for s in close if level[s] == level[op]}
             members = [op, *(o for s in near.values() for o in group[s])]
-            if len(members) <= MOST and len(widths(members)) <= 1 and transfers.may_be_one(members):
+            if len(members) <= MOST and len(widths(members)) <= 1 and sums_one_way(members) and transfers.may_be_one(members):
                 for s in near.values():
                     _merge(group, op, s)
             else:
@@ -245,6 +245,7 @@ def groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]],
                 if level[a] == level[b] and (a in late) is (b in late) and a.place == b.place and \
                         a.outputs[0].static_dims == b.outputs[0].static_dims and \
                         len(group[a]) + len(group[b]) <= MOST and len(widths([*group[a], *group[b]])) <= 1 and \
+                        sums_one_way([*group[a], *group[b]]) and \
                         transfers.may_be_one([*group[a], *group[b]]):
                     _merge(group, a, b)
     order = {op: i for i, op in enumerate(step.ops)}
@@ -254,11 +255,22 @@ def groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]],
 
 def fit(op: Node, source: Node) -> bool:
     """Whether an op may be joined with a producer: they are on one device, and have the same rows."""
-    if op.place != source.place:
+    if op.place != source.place or source.opdef in rules.pointwise.columns:
         return False
     if source.opdef in rules.pointwise.reduces and not source.attrs["keep_dims"]:
         return False
     return shape_of(op)[0] == shape_of(source)[0] and len(widths([op, source])) <= 1
+
+
+def sums_one_way(ops: Iterable[Node]) -> bool:
+    """Whether ops reduce rows or columns, not both: one kernel goes along rows, the other one down columns."""
+    kinds = {op.opdef for op in ops}
+    return kinds.isdisjoint(rules.pointwise.columns) or kinds.isdisjoint(rules.pointwise.over_rows)
+
+
+def is_light(op: Node) -> bool:
+    """Whether an op takes little time beside reading its arrays."""
+    return (rules.pointwise.on_device.get(op.opdef) or rules.pointwise.instruction.get(op.opdef, "TANH")) not in _HEAVY
 
 
 def widths(ops: Iterable[Node]) -> set[int]:
@@ -342,7 +354,7 @@ class _Group:
         here = {i for i, t in read.items() if t.op not in self.home}
         found: set[Node] = set()
         for t in sorted(read.values(), key=lambda t: self.order.get(t.op, -1)):
-            if self._is_again(t) and self._is_light(t.op) and \
+            if self._is_again(t) and is_light(t.op) and \
                     (t.dtype == dtypes.bool or all(id(s) in here or self._is_small(s) for s in values_of(t.op))):
                 found.add(t.op)
             here.add(id(t))
@@ -353,7 +365,7 @@ class _Group:
             self._trace(t, more, roots)
         new = [t for i, t in roots.items() if i not in read]
         saved = 2 * len(left) - len(new) - sum(t.op in self.home and not self._is_stored(t) for t in new)
-        if left and len(more) <= _AGAIN and sum(not self._is_light(op) for op in more) < _ARRAYS * saved:
+        if left and len(more) <= _AGAIN and sum(not is_light(op) for op in more) < _ARRAYS * saved:
             found |= more
         self.repeated = sorted(found, key=self.order.__getitem__)
 
@@ -376,9 +388,6 @@ class _Group:
                     self._trace(s, ops, roots)
             elif not self._is_small(s):
                 roots[id(s)] = s
-
-    def _is_light(self, op: Node) -> bool:
-        return rules.pointwise.instruction.get(op.opdef, "TANH") not in _HEAVY
 
     def _is_small(self, t: Value) -> bool:
         """Whether reading a tensor takes little next to an array of the plan's shape."""
