@@ -13,7 +13,7 @@ import torch
 
 from penstock._src.base import errors, tracing
 from penstock._src.base.waits import Locks
-from penstock._src.kernels import arrays, indexing, triton_updates, updates
+from penstock._src.kernels import arrays, device_updates, indexing, updates
 from penstock._src.kernels.many import Many
 from penstock._src.ops.registry import keyword_names
 from penstock._src.ops.state.state import VariableResource
@@ -76,8 +76,8 @@ def kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
 
 def _by_rule(rule: Callable, tensors: list, given: list, grad_at: int, chosen: dict) -> None:
     """The rule on one variable."""
-    if not triton_updates.update(rule, [[t] for t in tensors], given, grad_at, [given[grad_at]], chosen):
-        rule(*tensors, *given, **chosen)
+    if not device_updates.update(rule, [[t] for t in tensors], given, grad_at, [given[grad_at]], chosen):
+        rule(*tensors, *given[:grad_at], given[grad_at].to(tensors[0].dtype), *given[grad_at + 1:], **chosen)
 
 
 def _added_up(indices: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -121,12 +121,12 @@ def kernel_of_several(name: str, states: list[str], inputs: list[str], rule: Cal
             distinct = len({id(h) for h in held[0]}) == len(held[0])
             if fast is not None and distinct and _updated_at_once(fast, held, given[grad_at]):
                 return
-            for part in _parts(held[0]):
+            every = range(len(held[0]))
+            for part in [every] if distinct else [[i] for i in every]:
                 tensors = [[several[i].writable() for i in part] for several in held]
                 grads = [_laid_out_as(t, given[grad_at][i]) for t, i in zip(tensors[0], part, strict=True)]
-                if len(part) == 1 and triton_updates.update(rule, tensors, given, grad_at, grads, chosen):
-                    continue
-                rule(*map(Many, tensors), *[Many(grads) if i == grad_at else v for i, v in enumerate(given)], **chosen)
+                if not device_updates.update(rule, tensors, given, grad_at, grads, chosen):
+                    _by_rule_together(rule, tensors, given, grad_at, grads, chosen)
     tracing.behind[name] = run
     return wanting(run, *options)
 
@@ -147,7 +147,8 @@ def _lower_updates(several: Callable, single: Callable, held: tuple, given: list
         tiny = [i for i, v in enumerate(held[0]) if v.value.numel() <= _TINY and all(s[i].value is s[i].first for s in held)]
     for i, variables in enumerate(zip(*held, strict=True)):
         if i not in tiny:
-            single(*variables, *given[:grad_at], given[grad_at][i], *given[grad_at + 1:], **chosen)
+            grad = given[grad_at][i].to(variables[0].value.dtype)
+            single(*variables, *given[:grad_at], grad, *given[grad_at + 1:], **chosen)
     if later is not None and tiny:
         grads = [given[grad_at][i] for i in tiny]
         later.append((several, [*[[s[i] for i in tiny] for s in held], *given[:grad_at], grads, *given[grad_at + 1:]], chosen))
@@ -155,12 +156,14 @@ def _lower_updates(several: Callable, single: Callable, held: tuple, given: list
             v.value = None                             # what reads it now cannot be part of the graph
 
 
-def _parts(variables: Any) -> list[list[int]]:
-    """Which variables are updated together: small ones, each once. One that is large has kernels that fill a GPU."""
-    once = len({id(v) for v in variables}) == len(variables)
-    small = [i for i, v in enumerate(variables) if v.value.numel() <= _LARGE] if once else []
-    rest = [[i] for i in range(len(variables)) if i not in set(small)]
-    return [small, *rest] if small else rest
+def _by_rule_together(rule: Callable, tensors: list, given: list, grad_at: int, grads: list, chosen: dict) -> None:
+    """The rule on several variables: small ones together; one that is large has kernels that fill a GPU."""
+    small = [i for i, t in enumerate(tensors[0]) if t.numel() <= _LARGE]
+    for part in [small, *([i] for i, t in enumerate(tensors[0]) if t.numel() > _LARGE)]:
+        if part:
+            some = [[s[i] for i in part] for s in tensors]
+            theirs = [grads[i].to(t.dtype) for i, t in zip(part, some[0], strict=True)]
+            rule(*map(Many, some), *[Many(theirs) if i == grad_at else v for i, v in enumerate(given)], **chosen)
 
 
 def preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,

@@ -62,7 +62,7 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
     if compiled is not None:
         rules.updates.compiled.add(made)
         rules.updates.chosen[made] = compiled
-    if not is_sparse and len(states) < 3:
+    if not is_sparse:
         at = len(states) + next(i for i, n in enumerate(inputs) if n in GRADIENTS)
         rules.fusion.absorb[made] = functools.partial(_take_short_gradient, at)
     if not is_sparse:
@@ -115,7 +115,7 @@ def _summing(made: Any, states: list[str], inputs: list[str], rule: Callable, is
 
 
 def _take_short_gradient(at: int, op: Any, f: Any) -> None:
-    """On GPUs, a gradient in half precision is added as it is: writing it in single precision first would cost more."""
+    """On GPUs, a gradient in half precision is taken as it is: writing it in single precision first would cost more."""
     cast = f.only(op.inputs[at], op)
     if cast is not None and not f.on_host(op) and cast.opdef is get("Cast") and \
             cast.attrs["SrcT"] in (dtypes.bfloat16, dtypes.float16) and op.attrs["T"] == dtypes.float32:
