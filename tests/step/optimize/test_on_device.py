@@ -112,6 +112,68 @@ def test_training_is_the_same(plans, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
 
 
+def normalized_images(x, scale, offset, dtype, form):
+    """A block with batch norm: its result, the moments, and all gradients."""
+    @tf.function
+    def f(x, scale, offset):
+        with tf.GradientTape() as tape:
+            tape.watch([x, scale, offset])
+            y, mean, variance = tf1.nn.fused_batch_norm(tf.cast(x, dtype), scale, offset, epsilon=1e-3, data_format=form)
+            y = tf.nn.relu(y + tf.cast(x, dtype))
+            weights = tf.constant(np.random.RandomState(3).randn(*y.shape), tf.float32)
+            loss = tf.reduce_sum(tf.cast(y, tf.float32) * weights)
+        return y, mean, variance, *tape.gradient(loss, [x, scale, offset])
+    return [np.asarray(tf.cast(t, tf.float32)) for t in f(x, scale, offset)]
+
+
+def images(form="NHWC", far=0.0):
+    r = np.random.RandomState(0)
+    x = r.randn(4, 5, 6, 8) * r.rand(8) + far
+    scale, offset = r.rand(8) + 0.5, r.randn(8)
+    return [tf.constant(v, tf.float32) for v in (x if form == "NHWC" else x.transpose(0, 3, 1, 2), scale, offset)]
+
+
+@pytest.fixture
+def apart(monkeypatch):
+    """Batch norm as its parts."""
+    monkeypatch.setattr(fusion.Fusing, "on_host", lambda self, op: "BatchNorm" not in op.type)
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16, tf.float16], ids=lambda d: d.name)
+def test_batch_norm_and_its_neighbours_are_four_kernels(dtype, plans, apart, monkeypatch):
+    found = normalized_images(*images(), dtype, "NHWC")
+    large = [p for p in plans if p.dims == (4, 5, 6, 8)]
+    assert len(large) <= 4 and sum(any(p.per_column) for p in large) == 2
+    without(monkeypatch)
+    monkeypatch.setattr(fusion.Fusing, "on_host", lambda self, op: True)
+    expected = normalized_images(*images(), dtype, "NHWC")
+    tolerance = 1e-5 if dtype == tf.float32 else 2e-2
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * np.abs(b).max())
+
+
+def test_a_large_mean_does_not_cancel_the_variance(plans, apart):
+    x, scale, offset = images(far=3000.0)
+    _, mean, variance, *_ = normalized_images(x, scale, offset, tf.float32, "NHWC")
+    exact = x.numpy().astype(np.float64).reshape(-1, 8)
+    np.testing.assert_allclose(mean, exact.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(variance, exact.var(0, ddof=1), rtol=1e-4)
+
+
+def test_batch_norm_with_channels_first_stays_one_op(plans, apart):
+    normalized_images(*images("NCHW"), tf.float32, "NCHW")
+    assert not any(any(p.per_column) for p in plans)
+
+
+def test_sums_of_columns_of_one_array_are_one_kernel(plans):
+    f = tf.function(lambda x, y: (tf.reduce_sum(x, [0, 1]), tf.reduce_mean(x * y, [0, 1]), tf.reduce_sum(x - y, [0, 1], True)))
+    x, y = (np.random.RandomState(i).randn(3, 4, 5).astype("f") for i in (0, 1))
+    found = f(x, y)
+    assert len(plans) == 1 and plans[0].per_column == [True, True, True]
+    for a, b in zip(found, (x.sum((0, 1)), (x * y).mean((0, 1)), (x - y).sum((0, 1))[None, None]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
 def test_softmax_is_one_kernel(plans):
     f = tf.function(lambda x: tf.nn.softmax(x * 2.0 + 1.0) * 0.5)
     f(tf.ones([4, 8]))
@@ -250,3 +312,35 @@ def test_cross_entropies_of_every_type(dtype, plans, monkeypatch):
     for a, b in zip(found, expected, strict=True):
         assert a.dtype == dtype
         np.testing.assert_allclose(np.asarray(tf.cast(a, tf.float64)), b, rtol=tolerance, atol=tolerance)
+
+
+def test_a_bias_is_added_by_the_product_before_a_reshape(plans, monkeypatch):
+    layer = L.Dense(6)
+    x = tf.constant(np.random.RandomState(0).randn(2, 3, 4), tf.float32)
+    expected = layer(x).numpy()
+    layer.bias.assign(np.arange(6.0))
+    f = tf.function(lambda x: tf.transpose(layer(x), [1, 0, 2]))
+    monkeypatch.setattr(fusion.Fusing, "on_host", lambda self, op: op.type not in ("BiasAdd", "MatMul"))
+    np.testing.assert_allclose(f(x), (expected + np.arange(6.0)).transpose(1, 0, 2), rtol=1e-5)
+    explained = f.explain(x)
+    assert "_FusedMatMul" in explained and ": BiasAdd" not in explained
+
+
+def test_values_that_casts_make_are_computed_again(plans):
+    """Two kernels with a product between them need one value in single precision: both make it of the shorter one."""
+    x = tf.constant(np.random.RandomState(0).randn(8, 8), tf.bfloat16)
+
+    @tf.function
+    def f(x):
+        wide = tf.cast(x, tf.float32) - 1.0
+        weights = tf.nn.softmax(tf.matmul(tf.exp(wide), tf.exp(wide), transpose_b=True) * 0.1)
+        return tf.exp(wide) * 2.0, wide * weights + weights
+    first, second = f(x)
+    wide = np.asarray(tf.cast(x, tf.float32)) - 1.0
+    product = np.exp(wide) @ np.exp(wide).T * 0.1
+    weights = np.exp(product - product.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    np.testing.assert_allclose(first, np.exp(wide) * 2, rtol=1e-5)
+    np.testing.assert_allclose(second, wide * weights + weights, rtol=1e-4, atol=1e-5)
+    given = [d for p in plans for d, s in p.given if s == (8, 8)]
+    assert given.count(torch.bfloat16) == 2 and given.count(torch.float32) == 1

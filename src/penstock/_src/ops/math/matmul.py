@@ -207,6 +207,8 @@ def _fused_mat_mul_kernel(a, b, args, *, transpose_a, transpose_b, fused_ops):
 def fuse_bias(op, f, value, bias):
     """A bias along the last axis, or a whole matrix, of known size, added to a product that is used nowhere else."""
     made = f.only(value, op)
+    if made is not None and made.opdef in rules.arithmetic.takes_shape and not f.on_host(op):
+        return _fuse_bias_before_reshape(op, f, made, bias)
     if made is None or made.opdef is not mat_mul or made.attrs["T"] not in (fused_mat_mul.attrs["T"].allowed or ()):
         return None
     if value.static_dims is None or bias.static_dims is None:
@@ -219,6 +221,19 @@ def fuse_bias(op, f, value, bias):
         return None
     attrs = {**made.attrs, "num_args": 1, "fused_ops": [kind]}
     return f.make("_FusedMatMul", [*made.inputs, bias], attrs, op, (None, None, 1))
+
+
+def _fuse_bias_before_reshape(op, f, reshape, bias):
+    """The same where leading axes of the product have been restored. On GPUs the product adds the bias as it writes; on CPUs
+    the next elementwise op does."""
+    made = f.only(reshape.inputs[0], reshape)
+    rows = None if made is None or made.opdef is not mat_mul else made.outputs[0].static_dims
+    if rows is None or None in rows or bias.static_dims != rows[-1:] or reshape.outputs[0].static_dims is None or \
+            reshape.outputs[0].static_dims[-1:] != rows[-1:] or made.attrs["T"] not in fused_mat_mul.attrs["T"].allowed:
+        return None
+    attrs = {**made.attrs, "num_args": 1, "fused_ops": ["BiasAdd"]}
+    product = f.add(f.make("_FusedMatMul", [*made.inputs, bias], attrs, made, (None, None, 1)))[0]
+    return f.make("Reshape", [product, reshape.inputs[1]], reshape.attrs, op)
 
 
 @rules.fusion.fuse(get("AddV2"), get("Add"))

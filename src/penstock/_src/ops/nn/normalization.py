@@ -28,7 +28,7 @@ from penstock._src.ops.composite import dispatched
 from penstock._src.ops.linalg.linalg_functions import norm_v2
 from penstock._src.ops.math.cast import cast
 from penstock._src.ops.math.reduction import reduce_sum
-from penstock._src.ops.nn import conv, windows
+from penstock._src.ops.nn import batch_norm_parts, conv, windows
 from penstock._src.ops.nn.windows import channels_first, from_channels_first, to_channels_first
 from penstock._src.ops.registry import OpDef, get, internal, op
 
@@ -197,7 +197,9 @@ def fuse_relu(op: Any, f: Any) -> Tensor | None:
 
 @rules.fusion.fuse(batch_norm_v3)
 def _batch_norm_v3_fuse(op, f):
-    return None if op.attrs["is_training"] else conv.fuse_batch_norm(op, f)
+    if op.attrs["is_training"]:
+        return batch_norm_parts.forward(op, f) if batch_norm_parts.is_apart(op, f) else None
+    return conv.fuse_batch_norm(op, f)
 
 
 @rules.fusion.simplify(batch_norm_v3)
@@ -244,6 +246,8 @@ def _batch_norm_grad_relu_kernel(y_backprop, x, scale, reserve_space_1, reserve_
 @rules.fusion.fuse(batch_norm_grad_v3)
 def _batch_norm_grad_v3_fuse(op, f):
     """Fuses the preceding ReLU gradient on the CPU, if it has no other consumer."""
+    if batch_norm_parts.is_apart(op, f):
+        return batch_norm_parts.backward(op, f)
     made = f.only(op.inputs[0], op)
     if made is None or made.opdef is not get("ReluGrad") or not f.on_host(op) or op.attrs["T"] is not dtypes.float32 or \
             not op.attrs["is_training"] or channels_first(op.attrs["data_format"]):

@@ -25,6 +25,7 @@ from penstock._src.ops.composite import dispatched
 from penstock._src.ops.core import static
 from penstock._src.ops.math.cast import cast
 from penstock._src.ops.math.math import unbroadcast
+from penstock._src.ops.parts import Parts
 from penstock._src.ops.registry import OpDef, get, op
 
 _FLOAT = "T: type in {half bfloat16 float32 float64}"
@@ -338,7 +339,7 @@ def _sparse_xent_gradient(op, grad_loss, grad_grad):
 _MOST_CLASSES = 1 << 24              # numbers that are exact in single precision
 
 
-class _Parts:
+class _Parts(Parts):
     """Writes a cross entropy as elementwise ops and reductions of rows.
 
     The gradient converts the logits again, so that only they and two numbers per row are kept for it, not an array of single
@@ -346,11 +347,11 @@ class _Parts:
     """
 
     def __init__(self, op: Any, f: Any):
-        self.op, self.f = op, f
+        super().__init__(op, f)
         self.dims = tuple(op.inputs[0].static_dims)
         self.rows = (self.dims[0], 1)
         logits = self._before_cast(f.source(op.inputs[0]))
-        one, two = self._single(logits), self._single(logits)
+        one, two = self.cast(logits), self.cast(logits)
         largest = self.reduced("Max", one)
         self.scores = self.each("Sub", one, largest)
         self.log_sum = self.each("Log", self.reduced("Sum", self.each("Exp", self.scores)))
@@ -366,37 +367,15 @@ class _Parts:
         source = self.f.source(made.inputs[0])
         return source if shape is None else self.make("Reshape", [source, shape], self.dims, source.dtype, T=source.dtype)
 
-    def make(self, name: str, inputs: list, dims: tuple, kind: Any = dtypes.float32, /, **attrs: Any) -> Any:
-        """An op with one result."""
-        made = self.f.make(name, inputs, attrs, self.op, outputs=[self.f.result(kind, dims)])
-        return self.f.add(made)[0]
-
-    def _single(self, t: Any) -> Any:
-        return t if t.dtype == dtypes.float32 else self.make("Cast", [t], self.dims, SrcT=t.dtype, DstT=dtypes.float32)
-
-    def each(self, name: str, *inputs: Any, dtype: Any = dtypes.float32) -> Any:
-        """An elementwise op; one number per row if all inputs are that."""
-        kind = next(t.dtype for t in inputs if t.dtype != dtypes.bool) if any(t.dtype != dtypes.bool for t in inputs) else None
-        dims = self.dims if any(t.static_dims in (self.dims, self.dims[1:]) for t in inputs) else self.rows
-        return self.make(name, list(inputs), dims, dtype, **({} if kind is None else {"T": kind}))
-
     def reduced(self, name: str, x: Any) -> Any:
         """One number per row."""
         axis = self.constant(np.array([-1], np.int32))
         return self.make(name, [x, axis], self.rows, T=dtypes.float32, Tidx=dtypes.int32, keep_dims=True)
 
-    def constant(self, value: Any) -> Any:
-        """A constant of the graph."""
-        value = np.asarray(value)
-        dtype = dtypes.as_dtype(value.dtype)
-        return self.make("Const", [], value.shape, dtype, value=value, dtype=dtype)
-
     def results(self, loss: Any, backprop: Any) -> list:
         """In the types and shapes of the op."""
-        loss = self.make("Reshape", [loss, self.constant(np.array(self.dims[:1], np.int32))], self.dims[:1], T=dtypes.float32)
-        kinds = [t.dtype for t in self.op.outputs]
-        return [t if k == dtypes.float32 else self.make("Cast", [t], t.static_dims, k, SrcT=dtypes.float32, DstT=k)
-                for t, k in zip((loss, backprop), kinds, strict=True)]
+        loss = self.reshaped(loss, self.dims[:1])
+        return [self.cast(t, out.dtype) for t, out in zip((loss, backprop), self.op.outputs, strict=True)]
 
 
 def _is_apart(op: Any, f: Any) -> bool:
@@ -411,7 +390,7 @@ def _xent_apart(op, f):
     if not _is_apart(op, f) or labels.static_dims != op.inputs[0].static_dims:
         return None
     parts = _Parts(op, f)
-    labels = parts._single(labels)
+    labels = parts.cast(labels)
     loss = parts.reduced("Sum", parts.each("Mul", labels, parts.each("Sub", parts.log_sum, parts.scores)))
     return parts.results(loss, parts.each("Sub", parts.p, labels))
 
