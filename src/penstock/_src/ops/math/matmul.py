@@ -229,7 +229,8 @@ def _fuse_bias_before_reshape(op, f, reshape, bias):
     made = f.only(reshape.inputs[0], reshape)
     rows = None if made is None or made.opdef is not mat_mul else made.outputs[0].static_dims
     if rows is None or None in rows or bias.static_dims != rows[-1:] or reshape.outputs[0].static_dims is None or \
-            reshape.outputs[0].static_dims[-1:] != rows[-1:] or made.attrs["T"] not in fused_mat_mul.attrs["T"].allowed:
+            reshape.outputs[0].static_dims[-1:] != rows[-1:] or \
+            made.attrs["T"] not in (fused_mat_mul.attrs["T"].allowed or ()):
         return None
     attrs = {**made.attrs, "num_args": 1, "fused_ops": ["BiasAdd"]}
     product = f.add(f.make("_FusedMatMul", [*made.inputs, bias], attrs, made, (None, None, 1)))[0]
