@@ -88,6 +88,16 @@ def test_every_parameter_is_explained(root, name):
     assert unexplained == []
 
 
+def test_generated_functions_explain_their_parameters():
+    """tf.raw_ops, from the declarations of the ops."""
+    made = {name: getattr(penstock.raw_ops, name) for name in penstock.raw_ops.__all__}
+    assert len(made) > 1400 and [name for name, f in made.items() if "Returns:" not in f.__doc__] == []
+    assert [(name, p) for name, f in made.items() for p in inspect.signature(f).parameters
+            if not re.search(rf"^ +{p}: ", f.__doc__, re.M)] == []
+    assert re.search(r"image: A tensor of uint8\.\n.*density_unit: A string: 'in' or 'cm'; 'in' by default\.\n",
+                     penstock.io.encode_jpeg.__doc__, re.S)
+
+
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("name", [n for n in once(NAMES) if n not in NEED_A_NETWORK])
 def test_examples_print_what_they_show(name):

@@ -50,6 +50,7 @@ from penstock._src.base.tracebacks import shorten
 from penstock._src.kernels.devices.device import Device
 from penstock._src.kernels.devices.devices import KINDS
 from penstock._src.ops import rules
+from penstock._src.ops.described import described
 from penstock._src.ops.signature import REQUIRED, TYPE_SETS, Arg, Attr, parse_args, parse_attrs
 
 OPS: dict[str, OpDef] = {}
@@ -362,7 +363,7 @@ def op(name: str, args: str, attrs: str = "", *, export_as: str = "", v1_as: str
         raise ValueError(f"op {name} is declared twice")
     made = OPS[name] = OpDef(name, args, attrs, **flags)
     if export_as or v1_as:
-        export.later(functools.partial(_function, made), *export_as.split(), v1=v1_as.split())
+        export.later(functools.partial(as_function, made), *export_as.split(), v1=v1_as.split())
     export.later(functools.partial(_raw_function, made), f"raw_ops.{name}")
     return made
 
@@ -373,12 +374,12 @@ def internal(name: str, args: str, attrs: str = "", **flags: Any) -> OpDef:
     return made
 
 
-def _function(definition: OpDef) -> Callable:
+def as_function(definition: OpDef) -> Callable:
     """A plain function over an op, for use under a public name."""
     def call(*args: Any, **kwargs: Any) -> Any:
         return definition(*args, **kwargs)
     call.__name__ = call.__qualname__ = re.sub("(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", definition.name).lower()
-    call.__doc__ = definition.doc or f"Op {definition.name}{definition.__signature__}."
+    call.__doc__ = described(definition, definition.__signature__)
     call.__signature__ = definition.__signature__   # type: ignore[attr-defined]
     return dispatched(call)
 
@@ -399,7 +400,7 @@ def _raw_function(definition: OpDef) -> Callable:
             kwargs = {public.get(k, k): v for k, v in kwargs.items()}
         return definition(**kwargs)
     call.__name__ = call.__qualname__ = definition.name
-    call.__doc__ = f"Op {definition.name}{signature}."
+    call.__doc__ = described(definition, signature, names)
     call.__signature__ = signature   # type: ignore[attr-defined]
     return call
 

@@ -5,6 +5,7 @@ parameter are computed here, for all elements at once, by their series and conti
 """
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.elementwise import exp, sign, unary
 from penstock._src.ops.math.math import binary, both, unbroadcast
-from penstock._src.ops.registry import OpDef, get, op
+from penstock._src.ops.registry import OpDef, as_function, get, op
 
 _ROUNDS = 2000           # of a series or continued fraction, at most
 _TINY = 1e-300
@@ -45,8 +46,12 @@ polygamma: OpDef = binary("Polygamma", lambda a, x: _polygamma(a, x), "float32 f
 igamma = binary("Igamma", torch.special.gammainc, "float", "a: T, x: T -> z: T")
 igammac = binary("Igammac", torch.special.gammaincc, "float", "a: T, x: T -> z: T")
 igamma_grad_a = binary("IgammaGradA", lambda a, x: _igamma_by_a(a, x), "float32 float64", "a: T, x: T -> z: T")
-for _op, _name in ((zeta, "zeta"), (polygamma, "polygamma"), (igamma, "igamma"), (igammac, "igammac")):
-    export.value(dispatched(_op), f"math.{_name}", v1=[_name])
+for _op, _name, _doc in ((zeta, "zeta", "The sum of (n + q) ** -x over all n from 0: Hurwitz's zeta function."),
+                         (polygamma, "polygamma", "The derivative of order a of digamma(x), for a whole number a."),
+                         (igamma, "igamma", "The lower regularized incomplete gamma function of `a` at `x`."),
+                         (igammac, "igammac", "The upper regularized incomplete gamma function, 1 - igamma(a, x).")):
+    _op.doc = _doc
+    export.later(functools.partial(as_function, _op), f"math.{_name}", v1=[_name])
 
 
 def _zeta(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
