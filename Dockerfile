@@ -1,4 +1,4 @@
-# A CPU image: docker build -t penstock . && docker run --rm -v "$PWD:/home/penstock" penstock run program.py
+# A CPU image: docker build -t penstock . && docker run --rm -v "$PWD:/home/penstock/work" -w /home/penstock/work penstock run program.py
 FROM python:3.13-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 COPY . /src

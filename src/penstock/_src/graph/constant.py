@@ -149,7 +149,18 @@ def _dims_by_rule(tensor: AnyTensor, depth: int) -> tuple | None:
 
 @export("get_static_value")
 def get_static_value(tensor: Any, partial: bool = False) -> Any:
-    """The value of a tensor if it is known without running anything, else None."""
+    """The value of a tensor if it is known without running anything.
+
+    Args:
+        tensor: The tensor.
+        partial: Whether an array of objects with None for unknown elements may be returned.
+
+    Returns:
+        A NumPy array, or None.
+
+    >>> print(tf.get_static_value(tf.constant([1, 2])))
+    [1 2]
+    """
     if is_edge(tensor):
         value = constant_value(tensor, partial)
         return value[()] if isinstance(value, np.ndarray) and not value.ndim else value

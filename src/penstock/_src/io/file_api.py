@@ -224,7 +224,16 @@ def remove_v1(filename: Any) -> None:
 def glob(pattern: Any) -> list[str]:
     """The files that match a pattern, or one of several.
 
-    >>> tf.io.gfile.glob("/data/train-*.tfrecord")
+    Args:
+        pattern: A pattern with `*`, `?` and `[…]`, or a list of patterns.
+
+    Returns:
+        A list of names.
+
+    >>> tf.io.gfile.makedirs("data")
+    >>> tf.io.write_file("data/a.txt", "text")
+    >>> tf.io.gfile.glob("data/*.txt")
+    ['data/a.txt']
     """
     return _each(pattern, paths.glob)
 
@@ -261,7 +270,18 @@ def mkdir_v1(dirname: Any) -> None:
 
 @export("io.gfile.makedirs")
 def makedirs(path: Any) -> None:
-    """Creates a directory and its parents."""
+    """Creates a directory and its parents; an existing one is no error.
+
+    Args:
+        path: The directory.
+
+    Returns:
+        None.
+
+    >>> tf.io.gfile.makedirs("a/b")
+    >>> tf.io.gfile.isdir("a/b")
+    True
+    """
     paths.makedirs(path)
 
 
@@ -358,7 +378,17 @@ def rmtree_v1(dirname: Any) -> None:
 
 @export("io.gfile.isdir")
 def isdir(path: Any) -> bool:
-    """Whether the path is a directory."""
+    """Whether the path is a directory.
+
+    Args:
+        path: The path.
+
+    Returns:
+        A boolean.
+
+    >>> tf.io.gfile.isdir("no_such_directory")
+    False
+    """
     return paths.isdir(path)
 
 

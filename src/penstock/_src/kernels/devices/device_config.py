@@ -118,7 +118,17 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
 @export("config.list_logical_devices", "config.experimental.list_logical_devices")
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
-    """The devices that ops can be put on. From the first call on they do not change."""
+    """The devices that ops can be put on. From the first call on they do not change.
+
+    Args:
+        device_type: `"CPU"` or `"GPU"`; all by default.
+
+    Returns:
+        A list of `LogicalDevice`s.
+
+    >>> tf.config.list_logical_devices("CPU")[0].name
+    '/device:CPU:0'
+    """
     return [LogicalDevice(f"/device:{d.device_type}:{d.index}", d.device_type) for d in eager_devices().all
             if device_type in (None, d.device_type)]
 

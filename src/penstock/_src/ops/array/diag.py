@@ -489,9 +489,22 @@ def matrix_diag(diagonal: Any, name: str | None = "diag", k: Any = 0, num_rows: 
 @dispatched
 def matrix_diag_public_v2(diagonal: Any, name: str | None = "diag", k: Any = 0, num_rows: Any = -1, num_cols: Any = -1,
                           padding_value: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
-    """Matrices with `diagonal` on the diagonals `k` (one, or the lower and upper of a band), `padding_value` elsewhere.
+    """Matrices with `diagonal` on the diagonals `k`, and `padding_value` elsewhere.
 
-    >>> tf.linalg.diag([1, 2])    # [[1, 0], [0, 2]]
+    Args:
+        diagonal: The values: [..., n], or [..., number of diagonals, n] for a band.
+        name: A name for the op.
+        k: Which diagonal: 0 is the main one, positive ones are above it. A pair is the lowest and the highest of a band.
+        num_rows: The rows of a matrix; -1 for the smallest number that fits.
+        num_cols: The columns of a matrix; -1 for the smallest number that fits.
+        padding_value: The value of all other elements.
+        align: On which side diagonals that are shorter than the longest one are padded.
+
+    Returns:
+        [..., rows, columns].
+
+    >>> tf.linalg.diag([1, 2]).numpy().tolist()
+    [[1, 0], [0, 2]]
     """
     return _diag(diagonal, k, num_rows, num_cols, padding_value, align, name)
 
@@ -522,9 +535,20 @@ def matrix_diag_part(input: Any, name: str | None = "diag_part", k: Any = 0, pad
 @dispatched
 def matrix_diag_part_public_v2(input: Any, name: str | None = "diag_part", k: Any = 0, padding_value: Any = 0,
                                align: str = "RIGHT_LEFT") -> Tensor:
-    """The diagonals `k` (one, or the lower and upper of a band) of matrices.
+    """The diagonals `k` of matrices.
 
-    >>> tf.linalg.diag_part([[1, 2], [3, 4]])    # [1, 4]
+    Args:
+        input: Matrices [..., rows, columns].
+        name: A name for the op.
+        k: Which diagonal: 0 is the main one, positive ones are above it. A pair is the lowest and the highest of a band.
+        padding_value: What diagonals that are shorter than the longest one are padded with.
+        align: On which side they are padded.
+
+    Returns:
+        [..., n], or [..., number of diagonals, n] for a band.
+
+    >>> tf.linalg.diag_part([[1, 2], [3, 4]]).numpy().tolist()
+    [1, 4]
     """
     return _diag_part(input, k, padding_value, align, name)
 
@@ -544,9 +568,20 @@ def matrix_set_diag(input: Any, diagonal: Any, name: str | None = "set_diag", k:
 @dispatched
 def matrix_set_diag_public_v2(input: Any, diagonal: Any, name: str | None = "set_diag", k: Any = 0,
                               align: str = "RIGHT_LEFT") -> Tensor:
-    """Matrices with other diagonals `k` (one, or the lower and upper of a band).
+    """Matrices with other diagonals `k`.
 
-    >>> tf.linalg.set_diag([[1, 2], [3, 4]], [0, 0])    # [[0, 2], [3, 0]]
+    Args:
+        input: Matrices [..., rows, columns].
+        diagonal: The new values, of the shape that `diag_part` returns.
+        name: A name for the op.
+        k: Which diagonal: 0 is the main one, positive ones are above it. A pair is the lowest and the highest of a band.
+        align: On which side diagonals that are shorter than the longest one are padded.
+
+    Returns:
+        The changed matrices.
+
+    >>> tf.linalg.set_diag([[1, 2], [3, 4]], [0, 0]).numpy().tolist()
+    [[0, 2], [3, 0]]
     """
     return matrix_set_diag_op(input, diagonal, name=name) if _plain(k) else _set(input, diagonal, k, align, name)
 

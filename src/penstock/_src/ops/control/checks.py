@@ -380,6 +380,17 @@ def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
 
 @export("math.is_strictly_increasing", v1=["debugging.is_strictly_increasing", "is_strictly_increasing"])
 def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
-    """Whether every element of `x`, in row-major order, is above the one before it."""
+    """Whether every element is above the one before it, in row-major order.
+
+    Args:
+        x: A tensor of numbers.
+        name: A name for the op.
+
+    Returns:
+        A boolean scalar.
+
+    >>> print(bool(tf.math.is_strictly_increasing([1, 2, 2])))
+    False
+    """
     with name_scope(name, "is_strictly_increasing", [x]):
         return all_true(get("Less")(*_neighbours(x)))

@@ -259,7 +259,18 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 @export("linalg.eigvalsh", v1=["self_adjoint_eigvals"])
 @dispatched
 def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
-    """Eigenvalues of self-adjoint matrices, in non-decreasing order."""
+    """Eigenvalues of self-adjoint matrices.
+
+    Args:
+        tensor: Matrices [..., n, n]; only the lower triangles are read.
+        name: A name for the op.
+
+    Returns:
+        [..., n], in non-decreasing order.
+
+    >>> tf.linalg.eigvalsh([[3.0, 0.0], [0.0, 2.0]]).numpy().tolist()
+    [2.0, 3.0]
+    """
     return self_adjoint_eig_v2(tensor, compute_v=False, name=name)[0]
 
 
@@ -323,7 +334,19 @@ def _complex_of(dtype: Any) -> Any:
 @export("linalg.eig", "eig")
 @dispatched
 def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and right eigenvectors (columns) of general square matrices; both are complex."""
+    """Eigenvalues and right eigenvectors of general square matrices.
+
+    Args:
+        tensor: Matrices [..., n, n].
+        name: A name for the op.
+
+    Returns:
+        Complex tensors: eigenvalues [..., n] and eigenvectors [..., n, n], one per column.
+
+    >>> values, vectors = tf.linalg.eig([[2.0, 0.0], [0.0, 3.0]])
+    >>> tf.math.real(values).numpy().tolist()
+    [2.0, 3.0]
+    """
     tensor = convert(tensor, name="tensor")
     e, v = eig_op(tensor, Tout=_complex_of(tensor.dtype.base_dtype), name=name)
     return e, v

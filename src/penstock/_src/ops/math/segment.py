@@ -485,7 +485,20 @@ def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tens
 @export("math.unsorted_segment_mean", v1=["unsorted_segment_mean"])
 @dispatched
 def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
-    """The mean of the rows of each segment; ids come in any order, negative ones are dropped."""
+    """The mean of the rows of each segment.
+
+    Args:
+        data: The rows.
+        segment_ids: The segment of each row, in any order; rows with a negative number are left out.
+        num_segments: How many segments the result has.
+        name: A name for the op.
+
+    Returns:
+        One row per segment; zeros for a segment without rows.
+
+    >>> tf.math.unsorted_segment_mean([[1.0], [2.0], [4.0]], [1, 0, 1], 2).numpy().tolist()
+    [[2.0], [2.5]]
+    """
     with name_scope(name, "UnsortedSegmentMean", [data]):
         data, segment_ids = convert(data), convert(segment_ids)
         num_segments = convert(num_segments, dtypes.int32 if not isinstance(num_segments, Tensor) else None)

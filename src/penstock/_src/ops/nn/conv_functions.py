@@ -246,7 +246,26 @@ def conv1d(value: Any = None, filters: Any = None, stride: Any = None, padding: 
 @dispatched
 def conv1d_v2(input: Any, filters: Any, stride: Any, padding: Any, data_format: str = "NWC", dilations: Any = None,
               name: str | None = None) -> Tensor:
-    """Slides `filters` [width, in, out] over a batch of sequences."""
+    """Slides `filters` over a batch of sequences.
+
+    Args:
+        input: [batch, width, in], or [batch, in, width] with `data_format="NCW"`.
+        filters: [width of the window, in, out].
+        stride: How far the window moves.
+        padding: `"VALID"` or `"SAME"`, which pads with zeros.
+        data_format: `"NWC"` or `"NCW"`.
+        dilations: How far apart the elements of the window are.
+        name: A name for the op.
+
+    Returns:
+        [batch, new width, out], or with the axes of `data_format`.
+
+    Raises:
+        InvalidArgumentError: if the numbers of channels differ (ValueError in graphs).
+
+    >>> tf.nn.conv1d(tf.ones([1, 4, 1]), tf.ones([2, 1, 1]), 1, "VALID")[0, :, 0].numpy().tolist()
+    [2.0, 2.0, 2.0]
+    """
     return _conv1d(input, filters, stride, padding, data_format, dilations, name)
 
 

@@ -37,11 +37,22 @@ def _or_tensor(value: Tensor) -> Any:
 @dispatched
 def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: bool = False, pad_value: Any = 0, axis: Any = -1,
           name: str | None = None) -> Tensor:
-    """Cuts an axis into frames that begin every `frame_step` samples: [..., frames, frame_length, ...].
+    """Cuts an axis into frames that begin every `frame_step` samples.
 
-    With `pad_end`, frames that extend past the end are padded with `pad_value`; otherwise they are dropped.
+    Args:
+        signal: The tensor.
+        frame_length: The samples of a frame.
+        frame_step: How many samples apart frames begin.
+        pad_end: Whether frames that extend past the end are padded, or dropped.
+        pad_value: What they are padded with.
+        axis: The axis.
+        name: A name for the op.
 
-    >>> tf.signal.frame([1., 2., 3., 4., 5.], 3, 2)
+    Returns:
+        A tensor in which the axis is replaced by two: frames and their samples.
+
+    >>> tf.signal.frame([1., 2., 3., 4., 5.], 3, 2).numpy().tolist()
+    [[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]]
     """
     with name_scope(name, "frame", [signal, frame_length, frame_step, pad_value]):
         signal = convert(signal, name="signal")
@@ -129,9 +140,22 @@ def _fft_length(fft_length: Any, frame_length: Tensor) -> Tensor:
 @dispatched
 def stft(signals: Any, frame_length: Any, frame_step: Any, fft_length: Any = None,
          window_fn: Callable | None = hann_window, pad_end: bool = False, name: str | None = None) -> Tensor:
-    """Fourier transforms of windowed frames: [..., frames, fft_length // 2 + 1].
+    """Fourier transforms of the windowed frames of signals.
 
-    >>> spectrogram = tf.abs(tf.signal.stft(waveform, frame_length=400, frame_step=160))
+    Args:
+        signals: [..., samples].
+        frame_length: The samples of a frame.
+        frame_step: How many samples apart frames begin.
+        fft_length: The length of the transforms; by default the smallest power of 2 that is not below `frame_length`.
+        window_fn: Called with `frame_length` and `dtype=`, returns the window; None for none.
+        pad_end: Whether frames that extend past the end are padded with zeros, or dropped.
+        name: A name for the op.
+
+    Returns:
+        Complex numbers [..., frames, fft_length // 2 + 1].
+
+    >>> tf.signal.stft(tf.ones([16000]), frame_length=400, frame_step=160).shape
+    TensorShape([98, 257])
     """
     with name_scope(name, "stft", [signals, frame_length, frame_step]):
         signals = convert(signals, name="signals")

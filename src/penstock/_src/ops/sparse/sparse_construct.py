@@ -66,7 +66,15 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
 def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
     """The elements of a dense tensor that are not zero (or not the empty string).
 
-    >>> tf.sparse.from_dense([[0, 3], [0, 0]]).indices        # [[0, 1]]
+    Args:
+        tensor: The dense tensor.
+        name: A name for the op.
+
+    Returns:
+        A SparseTensor.
+
+    >>> tf.sparse.from_dense([[0, 3], [0, 0]]).indices.numpy().tolist()
+    [[0, 1]]
     """
     with tf.name_scope(name, "dense_to_sparse"):
         tensor = convert(tensor)

@@ -170,7 +170,19 @@ def _static_reshape(old: TensorShape, shape: Tensor) -> list[int] | None:
 # -- transpose, expand_dims, reset_shape, retain ------------------------------------------------------------------
 @export("sparse.transpose", v1=["sparse_transpose"])
 def sparse_transpose(sp_input: Any, perm: Any = None, name: str | None = None) -> SparseTensor:
-    """The sparse tensor with its axes in another order (reversed by default), its elements in row-major order."""
+    """A sparse tensor with its axes in another order, its elements in row-major order.
+
+    Args:
+        sp_input: The SparseTensor.
+        perm: The order of the axes; reversed by default.
+        name: A name for the op.
+
+    Returns:
+        A SparseTensor.
+
+    >>> tf.sparse.to_dense(tf.sparse.transpose(tf.sparse.from_dense([[1, 2]]))).numpy().tolist()
+    [[1], [2]]
+    """
     sp = as_sparse(sp_input)
     with tf.name_scope(name, "SparseTranspose", [sp]):
         if perm is None:

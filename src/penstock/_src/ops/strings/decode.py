@@ -116,7 +116,21 @@ def decode_raw(input_bytes: Any = None, out_type: Any = None, little_endian: boo
 @dispatched
 def decode_raw_v2(input_bytes: Any, out_type: Any, little_endian: bool = True, fixed_length: Any = None,
                   name: str | None = None) -> Tensor:
-    """The bytes of strings as numbers, with one dimension more; truncated or padded to `fixed_length` if that is given."""
+    r"""The bytes of strings as numbers, with one dimension more.
+
+    Args:
+        input_bytes: Strings of any shape, all equally long unless `fixed_length` is given.
+        out_type: The type of the numbers.
+        little_endian: Whether the lowest byte of a number is first.
+        fixed_length: The bytes that each string is cut or padded to.
+        name: A name for the op.
+
+    Returns:
+        [..., numbers per string].
+
+    >>> tf.io.decode_raw([b"\x01\x00\x02\x00"], tf.int16).numpy().tolist()
+    [[1, 2]]
+    """
     if fixed_length is None:
         return decode_raw_op(input_bytes, out_type=out_type, little_endian=little_endian, name=name)
     return decode_padded_raw(input_bytes, fixed_length, out_type=out_type, little_endian=little_endian, name=name)
@@ -410,7 +424,18 @@ def _parse_tensor_kernel(serialized, *, out_type):
 @export("io.serialize_tensor", v1=["serialize_tensor"])
 @dispatched
 def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
-    """A tensor as a serialized TensorProto."""
+    """A tensor as a serialized TensorProto.
+
+    Args:
+        tensor: The tensor.
+        name: A name for the op.
+
+    Returns:
+        A scalar string.
+
+    >>> tf.io.parse_tensor(tf.io.serialize_tensor([1, 2]), tf.int32).numpy().tolist()
+    [1, 2]
+    """
     return serialize_tensor_op(tensor, name=name)
 
 
@@ -419,7 +444,19 @@ def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
 def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
     """A tensor from a serialized TensorProto.
 
-    >>> tf.io.parse_tensor(tf.io.serialize_tensor([1, 2]), tf.int32)
+    Args:
+        serialized: A scalar string.
+        out_type: The type of the tensor, which must be that of the message.
+        name: A name for the op.
+
+    Returns:
+        The tensor.
+
+    Raises:
+        InvalidArgumentError: if the string is not a TensorProto of that type.
+
+    >>> tf.io.parse_tensor(tf.io.serialize_tensor([1, 2]), tf.int32).numpy().tolist()
+    [1, 2]
     """
     return parse_tensor_op(serialized, out_type=out_type, name=name)
 

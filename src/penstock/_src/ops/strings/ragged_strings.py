@@ -196,7 +196,18 @@ def unicode_encode(input: Any, output_encoding: str, errors: str = "replace", re
                    name: str | None = None) -> Any:
     """Strings from code points, joined along the last dimension.
 
-    >>> tf.strings.unicode_encode([72, 105], "UTF-8")
+    Args:
+        input: Code points, of at least one dimension; may be ragged.
+        output_encoding: `"UTF-8"`, `"UTF-16-BE"` or `"UTF-32-BE"`.
+        errors: For numbers that are not code points: `"replace"`, `"ignore"` or `"strict"`, which raises.
+        replacement_char: The code point that replaces them.
+        name: A name for the op.
+
+    Returns:
+        Strings, with one dimension less than `input`.
+
+    >>> tf.strings.unicode_encode([72, 105], "UTF-8").numpy()
+    b'Hi'
     """
     attrs = {"output_encoding": output_encoding, "errors": errors, "replacement_char": replacement_char}
     with name_scope(name, "UnicodeEncode"):
@@ -224,7 +235,19 @@ def unicode_decode(input: Any, input_encoding: str, errors: str = "replace", rep
                    replace_control_characters: bool = False, name: str | None = None) -> Any:
     """The code points of strings, with one ragged dimension more.
 
-    >>> tf.strings.unicode_decode(["Hi", "é"], "UTF-8")
+    Args:
+        input: Strings of any shape.
+        input_encoding: Their encoding, such as `"UTF-8"`.
+        errors: For bytes that are not valid: `"replace"`, `"ignore"` or `"strict"`, which raises.
+        replacement_char: The code point that replaces them.
+        replace_control_characters: Whether control characters are replaced, too.
+        name: A name for the op.
+
+    Returns:
+        A RaggedTensor of int32, or a vector for a single string.
+
+    >>> tf.strings.unicode_decode(["Hi", "é"], "UTF-8").to_list()
+    [[72, 105], [233]]
     """
     with name_scope(name, "UnicodeDecode"):
         return _decode(unicode_decode_op, input, input_encoding=input_encoding, errors=errors,
@@ -246,7 +269,21 @@ def unicode_decode_with_offsets(input: Any, input_encoding: str, errors: str = "
 @dispatched
 def unicode_split(input: Any, input_encoding: str, errors: str = "replace", replacement_char: int = 0xFFFD,
                   name: str | None = None) -> Any:
-    """The characters of strings, with one ragged dimension more."""
+    r"""The characters of strings, with one ragged dimension more.
+
+    Args:
+        input: Strings of any shape.
+        input_encoding: Their encoding, such as `"UTF-8"`.
+        errors: For bytes that are not valid: `"replace"`, `"ignore"` or `"strict"`, which raises.
+        replacement_char: The code point that replaces them.
+        name: A name for the op.
+
+    Returns:
+        A RaggedTensor, or a vector for a single string.
+
+    >>> tf.strings.unicode_split("né", "UTF-8").numpy().tolist()
+    [b'n', b'\xc3\xa9']
+    """
     with name_scope(name, "UnicodeSplit"):
         points, = _decode(unicode_decode_op, input, input_encoding=input_encoding, errors=errors,
                           replacement_char=replacement_char, replace_control_characters=False)

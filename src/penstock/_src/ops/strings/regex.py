@@ -84,9 +84,23 @@ def _matched(input: Any, pattern: bytes) -> torch.Tensor:
 @export("strings.regex_replace", v1=["regex_replace"])
 @dispatched
 def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None) -> Tensor:
-    """Strings with the matches of `pattern` replaced; ``\\1`` in `rewrite` represents the first group.
+    r"""Strings with the matches of a pattern replaced.
 
-    >>> tf.strings.regex_replace("Text with tags.<br /><b>contains html</b>", "<[^>]+>", " ")
+    Args:
+        input: Strings of any shape.
+        pattern: A regular expression in RE2's syntax.
+        rewrite: What a match is replaced with; ``\1`` represents the first group.
+        replace_global: Whether to replace all matches, or only the first one.
+        name: A name for the op.
+
+    Returns:
+        Strings of the shape of `input`.
+
+    Raises:
+        InvalidArgumentError: if the pattern is not valid.
+
+    >>> tf.strings.regex_replace("a<br />b", "<[^>]+>", " ").numpy()
+    b'a b'
     """
     if isinstance(pattern, (str, bytes)) and isinstance(rewrite, (str, bytes)):
         return static_regex_replace(input, pattern=pattern, rewrite=rewrite, replace_global=replace_global, name=name)

@@ -73,9 +73,18 @@ def to_hash_bucket_v2(input: Any, num_buckets: int, name: str | None = None) -> 
 @export("strings.to_hash_bucket_fast", v1=["string_to_hash_bucket_fast"])
 @dispatched
 def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
-    """Strings to bucket numbers below `num_buckets`, the same in every process and on every machine.
+    """Strings to bucket numbers, the same in every process and on every machine.
 
-    >>> tf.strings.to_hash_bucket_fast(["Hello", "TensorFlow"], 3)     # [0, 2]
+    Args:
+        input: Strings of any shape.
+        num_buckets: The number of buckets, at least 1.
+        name: A name for the op.
+
+    Returns:
+        int64 numbers from 0 to `num_buckets - 1`, of the shape of `input`.
+
+    >>> tf.strings.to_hash_bucket_fast(["Hello", "TensorFlow"], 3).numpy().tolist()
+    [0, 2]
     """
     return to_hash_bucket_fast_op(input, num_buckets=num_buckets, name=name)
 

@@ -88,13 +88,39 @@ def checkpoint_filename(ckpt_dir_or_file: Any) -> str | None:
 
 @export("train.load_variable")
 def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
-    """The value of a variable in a checkpoint."""
+    """The value of a variable in a checkpoint.
+
+    Args:
+        ckpt_dir_or_file: The checkpoint, or a directory, whose newest checkpoint is read.
+        name: The name, as `list_variables` returns it.
+
+    Returns:
+        A NumPy array.
+
+    >>> path = tf.train.Checkpoint(w=tf.Variable([1.0, 2.0])).write("saved")
+    >>> tf.train.load_variable(path, "w/.ATTRIBUTES/VARIABLE_VALUE")
+    array([1., 2.], dtype=float32)
+    """
     return load_checkpoint(ckpt_dir_or_file).get_tensor(name.removesuffix(":0"))
 
 
 @export("train.list_variables")
 def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:
-    """Name and shape of the variables in a checkpoint, in order."""
+    """Name and shape of the variables in a checkpoint, in order.
+
+    Args:
+        ckpt_dir_or_file: The checkpoint, or a directory, whose newest checkpoint is read.
+
+    Returns:
+        A list of pairs: the name, and the shape as a list.
+
+    Raises:
+        ValueError: if there is no checkpoint.
+
+    >>> path = tf.train.Checkpoint(w=tf.Variable([1.0, 2.0])).write("saved")
+    >>> [shape for name, shape in tf.train.list_variables(path) if name.startswith("w/")]
+    [[2]]
+    """
     return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())
 
 
