@@ -116,26 +116,29 @@ def _parts(path: tuple, leaf: Any, expand: bool) -> list:
     return [((*path, *inner), part) for inner, part in nest.flatten_with_tuple_paths(leaf, expand_composites=True)]
 
 
-def _walk(root: Any, recursive: bool, predicate: Callable, order: Any, with_path: bool, expand: bool) -> Iterator:
-    seen, queue = {id(root)}, [((), root)]
-    for path, module in queue:
-        submodules = []
-        for key, attribute in sorted(vars(module).items(), key=(lambda kv: order(kv[0])) if order else None):
-            if key in module._TF_MODULE_IGNORED_PROPERTIES or key == "_self_unconditional_checkpoint_dependencies":
+def _walk(module: Any, recursive: bool, predicate: Callable, order: Any, with_path: bool, expand: bool, path: tuple = (),
+          seen: set | None = None, above: tuple = ()) -> Iterator:
+    """What a module has itself, then each of its submodules whole. With paths, each thing once per path, and no cycle twice."""
+    seen = {id(module)} if seen is None else seen
+    recursive = recursive and id(module) not in above
+    submodules = []
+    for key, attribute in sorted(vars(module).items(), key=(lambda kv: order(kv[0])) if order else lambda kv: kv[0]):
+        if key in module._TF_MODULE_IGNORED_PROPERTIES or key == "_self_unconditional_checkpoint_dependencies":
+            continue
+        try:
+            leaves = [found for path_in, leaf in nest.flatten_with_tuple_paths(attribute)
+                      for found in _parts(path_in, leaf, expand)]
+        except Exception as e:
+            raise ValueError(f"Error processing property {key!r} of {module!r}") from e
+        for inner, leaf in leaves:
+            if not with_path and id(leaf) in seen:
                 continue
-            try:
-                leaves = [found for path_in, leaf in nest.flatten_with_tuple_paths(attribute)
-                          for found in _parts(path_in, leaf, expand)]
-            except Exception as e:
-                raise ValueError(f"Error processing property {key!r} of {module!r}") from e
-            for inner, leaf in leaves:
-                if id(leaf) in seen:
-                    continue
-                here = (*path, key, *inner)
-                if predicate(leaf):
-                    seen.add(id(leaf))
-                    yield (here, leaf) if with_path else leaf
-                if recursive and isinstance(leaf, Module):
-                    seen.add(id(leaf))
-                    submodules.append((here, leaf))
-        queue.extend(submodules)
+            here = (*path, key, *inner)
+            if predicate(leaf):
+                seen.add(id(leaf))
+                yield (here, leaf) if with_path else leaf
+            if recursive and isinstance(leaf, Module):
+                seen.add(id(leaf))
+                submodules.append((here, leaf))
+    for here, submodule in submodules:
+        yield from _walk(submodule, recursive, predicate, order, with_path, expand, here, seen, (*above, id(module)))
