@@ -122,3 +122,16 @@ def test_concrete_functions_refuse_values_other_than_those_of_the_trace(tmp_path
             f([7, tf.constant(4)])
         with pytest.raises(TypeError, match=r"Can not cast False to Literal\[True\]"):
             f([6, tf.constant(4)], False)
+
+
+def test_lists_and_arrays_become_the_tensors_of_a_saved_function(tmp_path):
+    root = tf.Module()
+    root.count = tf.function(lambda words, pair, twice=False: tf.size(words) + pair[0] * (2 if twice else 1))
+    root.count(tf.constant(["a"]), (tf.constant(1), tf.constant(2)))
+    root.count(tf.constant(["a", "b"]), (tf.constant(1), tf.constant(2)), twice=True)
+    tf.saved_model.save(root, str(tmp_path))
+    count = tf.saved_model.load(str(tmp_path)).count
+    assert int(count(["x"], [5, 6])) == 6 and int(count(["x", "y"], (5, 6), twice=True)) == 12
+    for args in (([1], (5, 6)), (["x"], 5), (["x", "y", "z"], (5, 6))):
+        with pytest.raises(ValueError, match="Could not find matching concrete function"):
+            count(*args)

@@ -119,15 +119,13 @@ class RestoredFunction(Function):
 
 def _matched(given: tuple, expected: Any, conversion: bool) -> list | None:
     """The tensors for a function's placeholders, if the arguments match those of its trace; else None."""
-    args, kwargs = expected
+    wanted = tuple(expected[0]), dict(expected[1])
     try:
-        nest.assert_same_structure((tuple(given[0]), dict(given[1])), (tuple(args), dict(kwargs)), check_types=False,
-                                   expand_composites=True)
+        values = nest.flatten_up_to(wanted, (tuple(given[0]), dict(given[1])), check_types=False, expand_composites=True)
     except (TypeError, ValueError):
         return None
     flat = []
-    for a, e in zip(nest.flatten((tuple(given[0]), dict(given[1])), expand_composites=True),
-                    nest.flatten((tuple(args), dict(kwargs)), expand_composites=True), strict=True):
+    for a, e in zip(values, nest.flatten(wanted, expand_composites=True), strict=True):
         if isinstance(e, TypeSpec):
             t = _fits(a, e, conversion)
             if t is None:
