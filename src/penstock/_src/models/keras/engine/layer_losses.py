@@ -221,11 +221,10 @@ class Losing:
             if metric is None:
                 if aggregation is None:
                     raise ValueError(_NOT_A_METRIC)
-                metric = _mean_metric(name)
-                metric(value)
-            self._metrics.append(metric)
-        elif metric is None:
-            known(value)
+                known = _mean_metric(name)
+            self._metrics.append(known or metric)
+        if known is not None and metric is None:
+            known(value)                        # listed before: other replicas continue while it is updated
 
     def _symbolic_metric(self, value: Any, aggregation: Any, name: Any) -> None:
         check_not_in_branch(value, "add_metric")
@@ -236,12 +235,11 @@ class Losing:
                 raise ValueError(_NOT_A_METRIC)
             if known is None:
                 self._metrics.append(metric)
-        elif known is not None:
-            known(value)
         else:
-            made = _mean_metric(name)
-            made(value)
-            self._metrics.append(made)
+            if known is None:
+                known = _mean_metric(name)
+                self._metrics.append(known)
+            known(value)
 
 
 _NOT_A_METRIC = (
