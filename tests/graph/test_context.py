@@ -93,3 +93,10 @@ def test_the_name_of_the_open_scope():
         assert tf.get_current_name_scope() == "c"
         with tf.name_scope("d"):
             assert tf.get_current_name_scope() == "c/d"
+
+
+def test_eager_ops_ignore_names_that_are_no_strings():
+    x = tf.reshape(tf.range(4), [1, 2, 2])
+    assert tf.linalg.matrix_transpose(x, (0, 2, 1)).numpy().tolist() == [[[0, 2], [1, 3]]]
+    with pytest.raises(ValueError, match="must be a string"), tf2.name_scope((0, 1)):
+        pass

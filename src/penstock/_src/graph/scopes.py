@@ -69,6 +69,8 @@ class name_scope:
         name = self._name
         if not name:
             new = ""
+        elif not isinstance(name, str):                     # an argument in the place of the name: eager ops have none
+            new = old
         elif name.endswith("/"):
             new = name
         else:
