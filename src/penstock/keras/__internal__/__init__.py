@@ -9,6 +9,7 @@ _attach(__name__, "v2", "keras.__internal__.", {
     "enable_unsafe_deserialization": "models.keras.utils.function_code",
 }, (
     "backend",
+    "layers",
     "losses",
     "optimizers",
     "utils",

@@ -4,4 +4,5 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "keras.__internal__.losses.", {
     "LossFunctionWrapper": "models.keras.losses.classes",
+    "compute_weighted_loss": "models.keras.losses.reduction",
 })

@@ -44,3 +44,27 @@ def test_an_unknown_source_is_refused_and_the_default_is_not_in_configs():
     with pytest.raises(ValueError, match="Invalid `rng_type` received"):
         layers.Dropout(0.5, rng_type="other")
     assert "rng_type" not in layers.Dropout(0.5, rng_type="legacy_stateful").get_config()
+
+
+def test_each_op_has_a_seed_of_its_own():
+    layer = layers.Dropout(0.5, seed=3)
+    draw = tf.function(lambda: layer(tf.ones(8), training=True))
+    tf.random.set_seed(1)
+    eager = [layer(tf.ones(8), training=True).numpy().tolist() for _ in range(2)]
+    assert eager == [[2, 2, 2, 0, 2, 0, 2, 2], [0, 0, 0, 0, 2, 2, 0, 2]]
+    assert [draw().numpy().tolist() for _ in range(2)] == [[0, 0, 0, 0, 2, 2, 0, 2], [2, 0, 2, 0, 2, 2, 0, 0]]
+
+
+@pytest.mark.parametrize("options, first", [({}, [0.0126, 0.4228]), ({"rng_type": "stateless"}, [0.5793, 2.6769]),
+                                            ({"force_generator": True}, [1.3663, -0.4688])])
+def test_users_layers_draw_from_the_generator_of_their_base(options, first):
+    class Scaled(tf.keras.__internal__.layers.BaseRandomLayer):
+        def call(self, x):
+            draws = self._random_generator
+            return x * draws.random_uniform(tf.shape(x), maxval=2.) + draws.truncated_normal([4])
+    layer = Scaled(seed=4, **options)
+    tf.random.set_seed(2)
+    value = layer(tf.ones([2, 4]))
+    np.testing.assert_allclose(value[0, :2], first, atol=1e-4)
+    assert not layer.weights
+    assert ("rng_type" in layer.get_config()) == bool(options)

@@ -14,8 +14,13 @@ from penstock._src.models.keras.layers.parts import described, dims_of, read, wh
 from penstock.compat import v1 as tf
 
 
+@export(v2=["keras.__internal__.layers.BaseDenseAttention"])
 class BaseDenseAttention(Layer):
-    """The base of Attention and AdditiveAttention: scores of query and key, softmax, product with value."""
+    """The base of Attention and AdditiveAttention: scores of query and key, softmax, product with value.
+
+    >>> isinstance(tf.keras.layers.Attention(), tf.keras.__internal__.layers.BaseDenseAttention)
+    True
+    """
 
     def __init__(self, causal: bool = False, dropout: float = 0., **kwargs: Any):
         super().__init__(**kwargs)

@@ -253,7 +253,7 @@ class Dropout(RandomLayer):
     def _dropped(self, inputs: Any) -> Any:
         if isinstance(self.rate, (int, float)) and self.rate == 1:
             return tf.zeros_like(inputs)
-        return self._with_dropout(inputs, self.rate, self._get_noise_shape(inputs))
+        return self._draws().dropout(inputs, self.rate, self._get_noise_shape(inputs))
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The inputs' shape."""

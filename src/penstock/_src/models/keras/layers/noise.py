@@ -50,7 +50,7 @@ class GaussianNoise(_Noise):
 
     def call(self, inputs: Any, training: Any = None) -> Any:
         """The inputs, with noise while training."""
-        return when(training, lambda: inputs + self._normal(inputs, 0., self.stddev),
+        return when(training, lambda: inputs + self._draws().random_normal(tf.shape(inputs), 0., self.stddev, inputs.dtype),
                     lambda: tf.identity(inputs))
 
 
@@ -77,7 +77,7 @@ class GaussianDropout(_Noise):
         if not 0 < self.rate < 1:
             return inputs
         stddev = math.sqrt(self.rate / (1. - self.rate))
-        return when(training, lambda: inputs * self._normal(inputs, 1., stddev),
+        return when(training, lambda: inputs * self._draws().random_normal(tf.shape(inputs), 1., stddev, inputs.dtype),
                     lambda: tf.identity(inputs))
 
 
@@ -108,7 +108,7 @@ class AlphaDropout(_Noise):
         return when(training, lambda: self._dropped(inputs), lambda: tf.identity(inputs))
 
     def _dropped(self, inputs: Any) -> Any:
-        draw = self._uniform(self.noise_shape or tf.shape(inputs), inputs.dtype)
+        draw = self._draws().random_uniform(self.noise_shape or tf.shape(inputs), dtype=inputs.dtype)
         kept = tf.cast(tf.greater_equal(draw, self.rate), inputs.dtype)
         a = ((1 - self.rate) * (1 + self.rate * _ALPHA_PRIME ** 2)) ** -0.5
         return a * (inputs * kept + _ALPHA_PRIME * (1 - kept)) - a * _ALPHA_PRIME * self.rate

@@ -75,9 +75,14 @@ def masked_weights(weights: Any, mask: Any, dtype: Any, reduction: str = Reducti
     return weights * mask
 
 
+@export(v2=["keras.__internal__.losses.compute_weighted_loss"])
 def compute_weighted_loss(losses: Any, sample_weight: Any = None, reduction: str = Reduction.SUM_OVER_BATCH_SIZE,
                           name: str | None = None) -> Any:
-    """Losses times weights, reduced; in the type of the losses."""
+    """Losses times weights, reduced; in the type of the losses.
+
+    >>> float(tf.keras.__internal__.losses.compute_weighted_loss([1., 3.], [1., 0.]))
+    0.5
+    """
     Reduction.validate(reduction)
     with tf.name_scope(name or "weighted_loss"):
         if not context.executing_eagerly():
