@@ -100,3 +100,10 @@ def test_eager_ops_ignore_names_that_are_no_strings():
     assert tf.linalg.matrix_transpose(x, (0, 2, 1)).numpy().tolist() == [[[0, 2], [1, 3]]]
     with pytest.raises(ValueError, match="must be a string"), tf2.name_scope((0, 1)):
         pass
+
+
+def test_eager_scalars_are_numpy_scalars_to_libraries():
+    for value in (3, 1.5, "word"):
+        assert tf2.constant(value)._numpy().__class__ is tf2.constant(value).numpy().__class__
+    shared = tf2.constant([1, 2])._numpy()
+    assert isinstance(shared, np.ndarray) and shared.tolist() == [1, 2]

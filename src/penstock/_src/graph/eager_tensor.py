@@ -110,9 +110,10 @@ class EagerTensor(Tensor):
                                  f"{_MOST_DIMENSIONS} dimensions")
 
     def _numpy(self) -> Any:
-        """The value as an array that shares its memory."""
+        """The value as an array that shares its memory, or a scalar for rank 0."""
         self._check_array()
-        return bridge.to_numpy(self._value, self.dtype)
+        array = bridge.to_numpy(self._value, self.dtype)
+        return array if array.ndim else array[()]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         array = np.asarray(bridge.to_numpy(self._value))
