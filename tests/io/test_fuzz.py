@@ -133,7 +133,8 @@ def read_checkpoint(folder):
         return
     with tf.Graph().as_default(), v1.Session() as sess:
         saver = v1.train.import_meta_graph(path + ".meta")
-        saver.restore(sess, path)
+        if saver is not None:                        # None for a graph without variables: an empty file is one
+            saver.restore(sess, path)
     tf.train.load_checkpoint(path).get_tensor("a")
 
 
