@@ -32,8 +32,8 @@ EXTENSIONS = [
               extra_compile_args=["-O3"], optional=True),
     Extension("penstock._src.kernels._fused", [f"{KERNELS}/_fused.c"],
               depends=[f"{KERNELS}/{name}.h"
-                       for name in ("_fused_lanes", "_typed_lanes", "_regions", "_indexing", "_draws", "_widths",
-                                    "_lanes", "_lanes_end", "_threads")],
+                       for name in ("_fused_lanes", "_typed_lanes", "_regions", "_matrix_regions", "_indexing", "_draws",
+                                    "_double_lanes", "_widths", "_lanes", "_lanes_end", "_threads")],
               extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
     Extension("penstock._src.kernels._gather", [f"{KERNELS}/_gather.c"], extra_compile_args=["-O3"], optional=True),
     Extension("penstock._src.kernels._rows", [f"{KERNELS}/_rows.c"], extra_compile_args=["-O3"], optional=True),

@@ -1,7 +1,10 @@
 """Instructions on single elements, several in one pass: torch's results, whatever the sizes, the places and the threads."""
+import functools
 import math
 import random
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,6 +13,7 @@ from penstock._src.kernels import pointwise
 from penstock._src.kernels.pointwise import Columns, Plan, Step
 
 pytestmark = pytest.mark.skipif(not pointwise.available(), reason="penstock was installed without a compiler")
+REALS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float", "double"])
 REFERENCE = {
     "ADD": lambda a, b: a + b, "SUB": lambda a, b: a - b, "MUL": lambda a, b: a * b, "DIV": lambda a, b: a / b,
     "NEG": lambda a: -a, "SQUARE": lambda a: a * a, "COPY": lambda a: a, "ADD_PRODUCT": lambda a, b, c: a + b * c,
@@ -17,38 +21,44 @@ REFERENCE = {
     "EXP": torch.exp, "ABS": torch.abs, "RELU": torch.relu, "MAXIMUM": lambda a, b: torch.maximum(a, b),
     "MINIMUM": lambda a, b: torch.minimum(a, b), "RELU_GRAD": lambda g, x: torch.where(x > 0, g, 0.0),
     "SQUARED_DIFFERENCE": lambda a, b: (a - b) ** 2, "RECIPROCAL": torch.reciprocal,
-    "GREATER": lambda a, b: (a > b).float(), "GREATER_EQUAL": lambda a, b: (a >= b).float(),
-    "LESS": lambda a, b: (a < b).float(), "LESS_EQUAL": lambda a, b: (a <= b).float(),
+    "GREATER": lambda a, b: (a > b).to(a.dtype), "GREATER_EQUAL": lambda a, b: (a >= b).to(a.dtype),
+    "LESS": lambda a, b: (a < b).to(a.dtype), "LESS_EQUAL": lambda a, b: (a <= b).to(a.dtype),
     "SELECT": lambda m, a, b: torch.where(m != 0, a, b),
     "LOG": lambda a: torch.log(a), "LOG1P": lambda a: torch.log1p(a), "SQRT": lambda a: torch.sqrt(a),
     "RSQRT": lambda a: torch.rsqrt(a),
-    "EQUAL": lambda a, b: (a == b).float(), "NOT_EQUAL": lambda a, b: (a != b).float(),
-    "AND": lambda a, b: torch.logical_and(a, b).float(), "OR": lambda a, b: torch.logical_or(a, b).float(),
-    "NOT": lambda a: torch.logical_not(a).float(), "SIGN": lambda a: torch.sign(a), "EXPM1": lambda a: torch.expm1(a),
+    "EQUAL": lambda a, b: (a == b).to(a.dtype), "NOT_EQUAL": lambda a, b: (a != b).to(a.dtype),
+    "AND": lambda a, b: torch.logical_and(a, b).to(a.dtype), "OR": lambda a, b: torch.logical_or(a, b).to(a.dtype),
+    "NOT": lambda a: torch.logical_not(a).to(a.dtype), "SIGN": lambda a: torch.sign(a), "EXPM1": lambda a: torch.expm1(a),
     "SINE": lambda a: torch.sin(a), "COSINE": lambda a: torch.cos(a), "ROUND_DOWN": lambda a: torch.floor(a),
     "ROUND_UP": lambda a: torch.ceil(a), "ROUND_EVEN": lambda a: torch.round(a),
     "SIGMOID_GRAD": lambda y, g: g * y * (1 - y), "TANH_GRAD": lambda y, g: g * (1 - y * y),
 }
 
 
-def normal(seed: int, *shape: int) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+def normal(seed: int, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def tolerance(dtype: torch.dtype, floats: float) -> float:
+    """What is allowed of doubles where so much is of floats."""
+    return floats if dtype is torch.float32 else floats * 1e-8
 
 
 def whole(tensor: int, columns: int) -> Columns:
     return Columns(tensor, 0, columns)
 
 
+@REALS
 @pytest.mark.parametrize("kind", REFERENCE)
 @pytest.mark.parametrize("rows, columns", [(1, 1), (3, 5), (7, 16), (2, 33), (1, 1024), (3, 1025), (40, 128), (1, 70000)])
-def test_each_instruction(kind, rows, columns):
+def test_each_instruction(kind, rows, columns, dtype):
     function = REFERENCE[kind]
     count = function.__code__.co_argcount if hasattr(function, "__code__") else 1
-    values = [normal(i, rows, columns) for i in range(count)]
+    values = [normal(i, rows, columns, dtype=dtype) for i in range(count)]
     terms = [*(whole(i, columns) for i in range(count)), Step(kind, tuple(range(count)))]
-    plan = Plan(rows, columns, [rows * columns] * count, [(rows, columns)], terms, [(count, whole(0, columns))])
+    plan = Plan(rows, columns, [rows * columns] * count, [(rows, columns)], terms, [(count, whole(0, columns))], dtype=dtype)
     found, = plan.run(values)
-    torch.testing.assert_close(found, function(*values), rtol=3e-6, atol=1e-7, equal_nan=True)
+    torch.testing.assert_close(found, function(*values), rtol=tolerance(dtype, 3e-6), atol=tolerance(dtype, 1e-7), equal_nan=True)
 
 
 def both(x: torch.Tensor) -> list[torch.Tensor]:
@@ -63,6 +73,35 @@ def test_sigmoid_and_tanh_are_right_to_two_units_in_the_last_place():
     for found, right in zip(both(x), (torch.sigmoid(x.double()), torch.tanh(x.double())), strict=True):
         wrong = (found.double() - right).abs() / right.abs().clamp_min(1e-40)
         assert wrong.max() < 2 * 2 ** -23
+
+
+def units(found: torch.Tensor, function: Callable, x: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
+    """How many units in the last place doubles differ, at most, from a function in numpy's longest numbers; what that returns,
+    as doubles; and where it is a normal number."""
+    with np.errstate(all="ignore"):
+        right = function(x.numpy().astype(np.longdouble))
+        usual = np.isfinite(right) & (np.abs(right) > 2.3e-308) & (np.abs(right) < 1.79e308)
+        most = (np.abs(found.numpy() - right) / np.abs(right))[usual].max()
+        return float(most) * 2 ** 52, torch.tensor(right.astype(float)), torch.tensor(usual)
+
+
+DOUBLES = {"EXP": np.exp, "LOG": np.log, "LOG1P": np.log1p, "EXPM1": np.expm1, "SQRT": np.sqrt, "TANH": np.tanh,
+           "SIGMOID": lambda a: 1 / (1 + np.exp(-a)), "SINE": np.sin, "COSINE": np.cos, "RSQRT": lambda a: 1 / np.sqrt(a)}
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="numpy has no longer numbers than doubles here")
+@pytest.mark.parametrize("kind", DOUBLES)
+def test_functions_of_doubles_are_right_to_two_units_in_the_last_place(kind):
+    """Also where numbers are odd: what is smaller than normal numbers is right to one of the smallest, or 0."""
+    x = torch.cat([torch.linspace(-750, 750, 100_001, dtype=torch.double), torch.logspace(-300, 300, 100_001, dtype=torch.double),
+                   torch.linspace(-2, 2, 100_001, dtype=torch.double), torch.linspace(-2e5, 2e5, 50_001, dtype=torch.double),
+                   torch.tensor([*ODD, 5e-324, 1e-310, 1e308, 709.7, 709.8, -708.5, -745.0, -746.5, -1e9, 1e-17],
+                                dtype=torch.double)])
+    n = x.numel()
+    found, = Plan(1, n, [n], [(n,)], [Columns(0, 0, 0), Step(kind, (0,))], [(1, Columns(0, 0, 0))], dtype=torch.double).run([x])
+    most, right, usual = units(found, DOUBLES[kind], x)
+    assert most < 2
+    torch.testing.assert_close(found[~usual], right[~usual], rtol=0, atol=2.3e-308, equal_nan=True)
 
 
 ODD = [math.inf, -math.inf, math.nan, 0.0, -0.0, -1.0, -2.0, 1.0, 1e-45, 1e-38, 3e38, 88.7, 88.8, -87.3, -103.0, 1e-8, -1e-8,
@@ -173,13 +212,14 @@ def test_what_no_result_depends_on_is_not_computed():
     assert torch.equal(found, -x)
 
 
+@REALS
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 100, 4097, 1 << 18])
-def test_a_scaled_sum(count):
-    a, b = normal(1, count), normal(2, count)
+def test_a_scaled_sum(count, dtype):
+    a, b = normal(1, count, dtype=dtype), normal(2, count, dtype=dtype)
     right = a.double() - 0.3 * b.double()
-    to = torch.full((count,), math.nan)
+    to = torch.full((count,), math.nan, dtype=dtype)
     assert pointwise.add_scaled(to, a, b, -0.3)
-    torch.testing.assert_close(to.double(), right, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(to.double(), right, rtol=tolerance(dtype, 1e-6), atol=tolerance(dtype, 1e-6))
     assert pointwise.add_scaled(b, a, b, -0.3) and torch.equal(b, to)            # what is read may be what is written
 
 
@@ -198,17 +238,18 @@ def with_odd_numbers(x: torch.Tensor) -> torch.Tensor:
     """x, where some elements are NaN, infinite, zero or very large."""
     flat = x.reshape(-1)
     places = torch.arange(0, flat.numel(), 37)
-    flat[places] = torch.tensor(ODD)[torch.arange(places.numel()) % len(ODD)]
+    flat[places] = torch.tensor(ODD, dtype=x.dtype)[torch.arange(places.numel()) % len(ODD)]
     return x
 
 
+@REALS
 @pytest.mark.parametrize("odd", [False, True])
 @pytest.mark.parametrize("reduces", [False, True])
 @pytest.mark.parametrize("columns", [2, 3, 7, 8, 10, 16, 17, 31, 33, 48, 63, 64, 65, 100, 257, 1023])
 @pytest.mark.parametrize("rows", [1, 2, 15, 33, 250, 300])
-def test_short_rows_with_what_repeats_in_them(rows, columns, reduces, odd):
+def test_short_rows_with_what_repeats_in_them(rows, columns, reduces, odd, dtype):
     """Numbers of each row, rows for all rows, booleans, one number for all; results of rows, and numbers of each row."""
-    x, y, each, row, one = (normal(i, *d) for i, d in enumerate([(rows, columns), (rows, columns), (rows,), (columns,), (1,)]))
+    x, y, each, row, one = (normal(i, *d, dtype=dtype) for i, d in enumerate([(rows, columns), (rows, columns), (rows,), (columns,), (1,)]))
     if odd:
         x, each = with_odd_numbers(x), with_odd_numbers(each)
     mask = normal(9, rows, columns) > 0
@@ -226,9 +267,9 @@ def test_short_rows_with_what_repeats_in_them(rows, columns, reduces, odd):
         results += [(rows,), (rows,), (rows, columns)]
         expected += [made.sum(1), made.amax(1), made - made.amax(1, keepdim=True)]
     values = [x, y, each, row, one, mask]
-    found = Plan(rows, columns, [v.numel() for v in values], results, terms, written, [5]).run(values)
+    found = Plan(rows, columns, [v.numel() for v in values], results, terms, written, [5], dtype).run(values)
     for a, b in zip(found, expected, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-5, atol=2e-4, equal_nan=True)
+        torch.testing.assert_close(a, b, rtol=tolerance(dtype, 1e-5), atol=tolerance(dtype, 2e-4), equal_nan=True)
     assert torch.equal(found[1].isnan(), expected[1].isnan())
 
 
@@ -245,14 +286,16 @@ def test_short_rows_that_begin_again(columns):
     torch.testing.assert_close(plan.run([x, turns, again])[0], expected)
 
 
+@REALS
 @pytest.mark.parametrize("seed", range(40))
-def test_blocks_in_which_operands_begin_again(seed):
+def test_blocks_in_which_operands_begin_again(seed, dtype):
     """Axes before and behind that are repeated, short enough that a block has several rounds of them."""
     r = random.Random(seed)
     outer, middle, columns = r.randint(20, 200), r.choice([2, 3, 5, 7, 11]), r.randint(2, 8)
     rows = outer * middle
-    x, again, truth = normal(seed, rows, columns), normal(1, middle, columns), normal(2, middle, columns) < 0
-    turns, each = normal(3, outer, columns), normal(4, rows)
+    made = functools.partial(normal, dtype=dtype)
+    x, again, truth = made(seed, rows, columns), made(1, middle, columns), made(2, middle, columns) < 0
+    turns, each = made(3, outer, columns), made(4, rows)
     terms = [whole(0, columns), Columns(1, 0, 0, 0, middle, outer, columns), Columns(2, 0, columns, middle),
              Columns(3, 0, columns, middle), Step("ADD", (0, 1)), Step("SELECT", (3, 4, 2))]
     values, sizes = [x, turns, again, truth], [x.numel(), turns.numel(), again.numel(), truth.numel()]
@@ -262,9 +305,9 @@ def test_blocks_in_which_operands_begin_again(seed):
         terms += [Step("ROW_SUM", (5,)), Columns(4, 0, pointwise.PER_ROW), Step("MUL", (5, 7))]
         values, sizes = [*values, each], [*sizes, rows]
         written, results = [(8, Columns(0, 0, columns)), (6, Columns(1, 0, pointwise.PER_ROW))], [(rows, columns), (rows,)]
-    plan = Plan(rows, columns, sizes, results, terms, written, [3])
-    made = plan.run(values)
+    plan = Plan(rows, columns, sizes, results, terms, written, [3], dtype)
+    found = plan.run(values)
     if seed % 3 == 0:
-        torch.testing.assert_close(made[1], expected.sum(1), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(found[1], expected.sum(1), rtol=tolerance(dtype, 1e-5), atol=tolerance(dtype, 1e-5))
         expected = expected * each[:, None]
-    torch.testing.assert_close(made[0], expected, rtol=0.0, atol=0.0)
+    torch.testing.assert_close(found[0], expected, rtol=0.0, atol=0.0)

@@ -101,7 +101,7 @@ def test_compiled_products_keep_what_is_not_finite(compiled_products):
 @pytest.mark.parametrize("m, n, k, beta", [(40, 50, 60, 0.0), (33, 100, 700, 0.0), (5, 6, 7, 0.0), (50, 2, 900, 0.0),
                                            (64, 64, 64, 1.0)])
 def test_sgemm_as_other_kernels_call_it(turn_a, turn_b, m, n, k, beta, compiled_products):
-    library = regions.library_sgemm()
+    library = regions.library_product("sgemm")
     if not library:
         pytest.skip("torch's library has no sgemm")
     sgemm = ctypes.CFUNCTYPE(None, *[ctypes.c_char_p] * 2, *[ctypes.POINTER(ctypes.c_int)] * 3, *[ctypes.c_void_p] * 8)(

@@ -17,6 +17,10 @@ def _w(*dims, seed=0):
     return (np.random.RandomState(seed).randn(*dims) * 0.3).astype("f")
 
 
+def _unit(size, like):
+    return tf.eye(size, dtype=like.dtype)
+
+
 def _square(h, w):
     return tf.matmul(h @ w, h, transpose_b=True) * 0.1
 
@@ -40,13 +44,13 @@ BODIES = {
     "rows": lambda h, w: tf.compat.v1.where(h[:, 0] > 0.0, tf.tanh(_square(h, w)) + 0.1, _square(h, w)) @ h * 0.5,
     "layer_norm": lambda h, w: (h - tf.reduce_mean(h, -1, keepdims=True)) * tf.math.rsqrt(tf.math.reduce_variance(
         h @ w, -1, keepdims=True) + 0.5),
-    "solves": lambda h, w: tf.linalg.solve(_square(h, w) * 0.3 + 3.0 * tf.eye(5), h) + tf.transpose(
-        tf.linalg.solve(tf.stack([w + 3.0 * tf.eye(7)] * 2), tf.stack([tf.transpose(h)] * 2), adjoint=True)[1]) * 0.2,
-    "cholesky": lambda h, w: tf.linalg.cholesky(_square(h, w) @ tf.transpose(_square(h, w)) + tf.eye(5)) @ h * 0.2 + (
-        tf.linalg.logdet(_square(h, w) @ tf.transpose(_square(h, w)) + tf.eye(5)) * 0.1),
+    "solves": lambda h, w: tf.linalg.solve(_square(h, w) * 0.3 + 3.0 * _unit(5, h), h) + tf.transpose(
+        tf.linalg.solve(tf.stack([w + 3.0 * _unit(7, h)] * 2), tf.stack([tf.transpose(h)] * 2), adjoint=True)[1]) * 0.2,
+    "cholesky": lambda h, w: tf.linalg.cholesky(_square(h, w) @ tf.transpose(_square(h, w)) + _unit(5, h)) @ h * 0.2 + (
+        tf.linalg.logdet(_square(h, w) @ tf.transpose(_square(h, w)) + _unit(5, h)) * 0.1),
     "triangles": lambda h, w: tf.linalg.triangular_solve(
-        tf.linalg.band_part(w, -1, 1) + 3.0 * tf.eye(7), tf.transpose(h))[:5, :1] + tf.transpose(
-            tf.linalg.triangular_solve(w + 3.0 * tf.eye(7), tf.transpose(h) * 0.1, lower=False, adjoint=True)),
+        tf.linalg.band_part(w, -1, 1) + 3.0 * _unit(7, h), tf.transpose(h))[:5, :1] + tf.transpose(
+            tf.linalg.triangular_solve(w + 3.0 * _unit(7, h), tf.transpose(h) * 0.1, lower=False, adjoint=True)),
     "diagonals": lambda h, w: h @ tf.linalg.set_diag(w, h[0]) * 0.3 + h @ tf.linalg.diag(tf.linalg.diag_part(w) * h[1]) + (
         tf.linalg.diag_part(h)[:, None] * 0.1),
     "einsums": lambda h, w: tf.einsum("ij,jk->ik", h, w) * 0.3 + tf.einsum("ij,ij->i", h, h)[:, None] * 0.1 + tf.einsum(
@@ -56,14 +60,14 @@ BODIES = {
 }
 
 
-def _run(body, steps, gradients=True):
-    x, w = tf.constant(_w(5, 7, seed=1)), tf.Variable(_w(7, 7, seed=2))
+def _run(body, steps, gradients=True, dtype="float32"):
+    x, w = tf.constant(_w(5, 7, seed=1).astype(dtype)), tf.Variable(_w(7, 7, seed=2).astype(dtype))
 
     @tf.function
     def f(x, steps):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            outputs = tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=[5, 7])
+            outputs = tf.TensorArray(x.dtype, 0, dynamic_size=True, element_shape=[5, 7])
             h = x
             for t in tf.range(steps):
                 h = body(h, w)
@@ -74,22 +78,23 @@ def _run(body, steps, gradients=True):
     return [np.asarray(v) for v in f(x, tf.constant(steps))]
 
 
-def _without(monkeypatch, *args):
+def _without(monkeypatch, *args, **options):
     with monkeypatch.context() as patch:
         patch.setattr(regions, "available", lambda: False)
-        return _run(*args)
+        return _run(*args, **options)
 
 
 @pytest.mark.parametrize("name", BODIES)
-@pytest.mark.parametrize("steps", [0, 1, 4])
-def test_loops_give_the_same(monkeypatch, name, steps):
+@pytest.mark.parametrize("steps, dtype", [(0, "float32"), (1, "float32"), (4, "float32"), (4, "float64")])
+def test_loops_give_the_same(monkeypatch, name, steps, dtype):
     made = []
     keep = regions_pass._made
     monkeypatch.setattr(regions_pass, "_made", lambda *args: made.append(keep(*args)) or made[-1])
-    found = _run(BODIES[name], steps)
+    found = _run(BODIES[name], steps, dtype=dtype)
     assert any(m is not None for m in made)
-    for a, b in zip(found, _without(monkeypatch, BODIES[name], steps), strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+    near = 2e-5 if dtype == "float32" else 1e-12
+    for a, b in zip(found, _without(monkeypatch, BODIES[name], steps, dtype=dtype), strict=True):
+        np.testing.assert_allclose(a, b, rtol=near, atol=near)
 
 
 def test_a_region_is_one_op_of_an_iteration():
@@ -228,10 +233,11 @@ def test_second_derivatives_pass_through_values_that_stay():
     np.testing.assert_allclose(found.numpy(), expected, rtol=2e-2, atol=2e-3)
 
 
+@pytest.mark.parametrize("kind", [regions.FLOAT, regions.DOUBLE])
 @pytest.mark.parametrize("dims", [(1, 1), (3, 5), (17, 33), (2, 3, 9)])
-def test_builder_against_numpy(dims):
+def test_builder_against_numpy(dims, kind):
     b = regions.Builder()
-    x = b.value(dims)
+    x = b.value(dims, kind)
     turned = b.permuted(x, list(range(len(dims)))[::-1])
     double = b.terms(turned.dims, [turned, 2.0], lambda terms, a, n: terms.step_of("MUL", a, n))
     total = b.reduced(double, [0])
@@ -242,16 +248,17 @@ def test_builder_against_numpy(dims):
     wide = b.reshaped(x, (int(np.prod(dims[:-1])), dims[-1]))
     square = b.product(wide, wide, turn_a=True)
     region = b.finish([double, total, middle, both, joined, square, x])
-    value = _w(*dims)
+    value = _w(*dims).astype("f" if kind == regions.FLOAT else "d")
+    near = 1e-5 if kind == regions.FLOAT else 1e-13
     found = [t.numpy() for t in region.run([torch.tensor(value)])]
     flat = value.reshape(-1, dims[-1])
     expected = [2 * value.T, (2 * value.T).sum(0, keepdims=True), value.max(-1, keepdims=True),
                 0.5 * value.sum((0, len(dims) - 1), keepdims=True), np.concatenate([value[..., ::2], value], -1),
                 flat.T @ flat, value]
     for a, e in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, e, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(a, e, rtol=near, atol=near)
     strided = torch.tensor(np.ascontiguousarray(value.T)).permute(*range(len(dims))[::-1])
-    np.testing.assert_allclose(region.run([strided])[5].numpy(), flat.T @ flat, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(region.run([strided])[5].numpy(), flat.T @ flat, rtol=near, atol=near)
 
 
 def test_a_read_of_what_the_step_has_assigned_is_the_assigned_value():
@@ -448,25 +455,26 @@ def _iterated(body, x, steps=2):
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 32])
-def test_systems_against_numpy(size):
+@pytest.mark.parametrize("kind", ["f", "d"])
+def test_systems_against_numpy(size, kind):
     builder = regions.Builder()
     r = np.random.RandomState(size)
-    a = r.randn(3, size, size).astype("f")
+    a = r.randn(3, size, size).astype(kind)
     a[0] = a[0][:, ::-1] + np.eye(size) * 0.01                              # wants pivots
-    s, b = (a @ a.transpose(0, 2, 1) + np.eye(size) * size).astype("f"), r.randn(3, size, 4).astype("f")
-    of_a, of_s, of_b = (builder.value(v.shape) for v in (a, s, b))
+    s, b = (a @ a.transpose(0, 2, 1) + np.eye(size) * size).astype(kind), r.randn(3, size, 4).astype(kind)
+    of_a, of_s, of_b = (builder.value(v.shape, regions.FLOAT if kind == "f" else regions.DOUBLE) for v in (a, s, b))
     region = builder.finish([
         builder.solved(of_a, of_b, False, ""), builder.solved(builder.permuted(of_a, [0, 2, 1]), of_b, True, ""),
         builder.cholesky(of_s), builder.solved_triangular(of_s, of_b, True, False),
         builder.solved_triangular(of_s, of_b, False, False), builder.solved_triangular(of_s, of_b, True, True)])
     solved, again, factor, lower, upper, turned = (v.numpy() for v in region.run([torch.tensor(v) for v in (a, s, b)]))
-    wide = a.astype("d")
-    np.testing.assert_allclose(wide @ solved, b, atol=2e-2)
-    np.testing.assert_allclose(wide @ again, b, atol=2e-2)
-    np.testing.assert_allclose(factor, np.linalg.cholesky(s.astype("d")), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(np.tril(s) @ lower, b, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(np.triu(s) @ upper, b, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(np.tril(s).transpose(0, 2, 1) @ turned, b, rtol=1e-3, atol=1e-3)
+    wide, near = a.astype("d"), 1e-3 if kind == "f" else 1e-9
+    np.testing.assert_allclose(wide @ solved, b, atol=20 * near)
+    np.testing.assert_allclose(wide @ again, b, atol=20 * near)
+    np.testing.assert_allclose(factor, np.linalg.cholesky(s.astype("d")), rtol=near, atol=near / 10)
+    np.testing.assert_allclose(np.tril(s) @ lower, b, rtol=near, atol=near)
+    np.testing.assert_allclose(np.triu(s) @ upper, b, rtol=near, atol=near)
+    np.testing.assert_allclose(np.tril(s).transpose(0, 2, 1) @ turned, b, rtol=near, atol=near)
 
 
 def test_a_matrix_without_an_inverse_names_the_op():

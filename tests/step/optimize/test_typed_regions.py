@@ -9,9 +9,10 @@ from penstock._src.kernels import regions
 from penstock._src.step.optimize import regions as regions_pass
 
 pytestmark = pytest.mark.skipif(not regions.available(), reason="needs compiled kernels and sgemm of torch's library")
-FLOATS, INTEGERS = ("float32",), ("int32", "int64")
+FLOATS, INTEGERS = ("float32", "float64"), ("int32", "int64")
 SHAPES = [(), (1,), (5,), (3, 5), (3, 1), (1, 5), (2, 3, 5), (2, 1, 1)]
 EXTREMES = {"float32": [0.0, -0.0, np.nan, np.inf, -np.inf, 1e30, -2.5, 1e-40],
+            "float64": [0.0, -0.0, np.nan, np.inf, -np.inf, 1e200, -2.5, 1e-310],
             "int32": [0, -1, 1, 2**31 - 1, -2**31, 7], "int64": [0, -1, 1, 2**63 - 1, -2**63, 2**40, -3]}
 
 
@@ -32,7 +33,7 @@ class _Program:
     def start(self):
         r = np.random.RandomState(self.seed)
         return [_values(r, dtype, SHAPES[r.randint(len(SHAPES))])
-                for dtype in ("float32", "int32", "int64", "bool", "float32", "int32", "int64")]
+                for dtype in ("float32", "int32", "int64", "bool", "float64", "float32", "int32", "int64", "float64")]
 
     def body(self, values):
         self.r = np.random.RandomState(self.seed + 1)
@@ -79,9 +80,9 @@ class _Program:
 
     def _cast(self, pool):
         a = self._pick(pool, (*FLOATS, *INTEGERS, "bool"))
-        if a.dtype == tf.float32:                            # what an integer cannot hold is not defined
+        if a.dtype.is_floating:                            # what an integer cannot hold is not defined
             a = tf.clip_by_value(tf.where(tf.equal(a, a), a, tf.zeros_like(a)), -1e6, 1e6)
-        return tf.cast(a, [tf.float32, tf.int32, tf.int64, tf.bool][self.r.randint(4)])
+        return tf.cast(a, [tf.float32, tf.float64, tf.int32, tf.int64, tf.bool][self.r.randint(5)])
 
     def _choice(self, pool):
         a, b = self._pair(pool, (*FLOATS, *INTEGERS))
@@ -96,7 +97,7 @@ class _Program:
         axis, keep = None if not a.shape.rank or self.r.rand() < 0.2 else self._axis(a), bool(self.r.randint(2))
         if a.dtype == tf.bool:
             return [tf.reduce_all, tf.reduce_any][self.r.randint(2)](a, axis, keep)
-        kinds = [tf.reduce_max, tf.reduce_min] if a.dtype == tf.float32 else [
+        kinds = [tf.reduce_max, tf.reduce_min] if a.dtype.is_floating else [
             tf.reduce_sum, tf.reduce_max, tf.reduce_min, tf.reduce_prod]
         return kinds[self.r.randint(len(kinds))](a, axis, keep)
 
@@ -193,7 +194,7 @@ def test_random_loops_give_the_same(monkeypatch, seed):
     monkeypatch.setattr(regions, "available", lambda: False)
     for a, b in zip(found, _run(seed), strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape
-        np.testing.assert_array_equal(a, b) if a.dtype != np.float32 else np.testing.assert_allclose(a, b, rtol=1e-6)
+        np.testing.assert_allclose(a, b, rtol={np.dtype("float32"): 1e-6, np.dtype("float64"): 1e-14}.get(a.dtype, 0))
 
 
 def test_most_random_loops_have_regions(monkeypatch):

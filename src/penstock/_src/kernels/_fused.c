@@ -1,4 +1,5 @@
-/* Several float32 operations on each element of arrays of one shape, and sums and maxima of their rows, in one pass, on the CPU.
+/* Several operations on each element of arrays of one shape, and sums and maxima of their rows, in one pass, on the CPU: on
+   floats, or on doubles.
 
    This is an accelerator: `pointwise.py` writes the instructions and checks them, and without this file the operations run one by
    one. A block of the arrays that fits the first cache goes through all instructions before the next one does, so what is
@@ -13,7 +14,7 @@
    `add_scaled` is one operation on short arrays that does hold it. */
 #include "_threads.h"
 
-enum { LAYOUT = 4 };                                  /* of plans and regions: host_threads.py has the same number */
+enum { LAYOUT = 5 };                                  /* of plans and regions: host_threads.py has the same number */
 enum { ROOM = 1024, SLOTS = 96, MOST = 1 << 18 };     /* elements of a block; slots; elements that add_scaled takes */
 enum { SHORT = 32, FULL = 16, MOST_ROOMS = 48 };      /* short rows; vectors that are full; blocks in a thread's memory */
 
@@ -38,7 +39,7 @@ enum { SHORT = 32, FULL = 16, MOST_ROOMS = 48 };      /* short rows; vectors tha
     EACH(SQRT, NAME(square_root)(a))                                              \
     EACH(RSQRT, 1.f / NAME(square_root)(a))                                       \
     EACH(RECIPROCAL, 1.f / a)                                                     \
-    EACH(ABS, (Floats)((Ints)a & 0x7fffffff))                                     \
+    EACH(ABS, NAME(absolute)(a))                                                  \
     EACH(MAXIMUM, PICK((a > b) | (a != a), a, b))                                 \
     EACH(MINIMUM, PICK((a < b) | (a != a), a, b))                                 \
     EACH(RELU, PICK((a > 0.f) | (a != a), a, (Floats){}))                         \
@@ -77,20 +78,22 @@ enum { INSTRUCTIONS(NUMBER) REDUCTIONS(NUMBER) KINDS };
 #define NUMBER(kind) kind,
 enum { BEFORE_TYPED = KINDS - 1, TYPED(NUMBER) ALL_KINDS };
 #undef NUMBER
-enum { FLOAT, TRUTH, INT32, INT64 };                  /* of elements */
+enum { FLOAT, TRUTH, INT32, INT64, DOUBLE };          /* of elements */
+static const int SIZES[] = {4, 1, 4, 8, 8};           /* of elements of each kind */
 
 /* Row r of an operand begins at offset + r / every % times * jump + r % period * stride. Blocks have `down` rows at most. Where that
    divides `every` and `period`, the rows of a block follow each other; elsewhere they are copied. */
-typedef struct { int32_t values, results, rows, columns, operands, rooms, narrow, numbers, instructions, work, down, whole; } Header;
+/* `real` is the kind of all tensors that are not boolean, of the numbers, and of what is computed. */
+typedef struct { int32_t values, results, rows, columns, operands, rooms, narrow, numbers, instructions, work, down, whole, real; } Header;
 typedef struct { int32_t tensor, offset, stride, period, every, times, jump; } Operand;
 typedef struct { int32_t kind, to, from[3]; } Instruction;
 typedef struct {
     const Header *header;
     const Operand *operands;
     const Instruction *instructions;
-    const float *numbers;
+    const void *numbers;
     const int32_t *truths;                /* of each tensor: whether it is boolean */
-    float *bases[SLOTS];                  /* where the tensors begin */
+    void *bases[SLOTS];                   /* where the tensors begin */
     int64_t down, across;                 /* rows and columns of a block */
     int64_t room;                         /* elements of a block */
     int filled;                           /* boolean operands, which become numbers, and rows that are repeated or copied */
@@ -98,10 +101,9 @@ typedef struct {
     int flat;                             /* whether the rows of a block are one */
 } Job;
 typedef struct { int32_t buffer, offset; } Place;                /* of regions: see _regions.h */
-typedef struct { Place to, from; int32_t greatest, outer, middle, inner; float scale; } Reduce;
+typedef struct { Place to, from; int32_t greatest, kind, outer, middle, inner, scale[2]; } Reduce;      /* the scale is a double */
 enum { AXES = 4 };                                                /* of operands that need not be contiguous */
 typedef struct { Place to, from[3]; int32_t what, kind, to_kind, dims[AXES], strides[3][AXES]; } Each;
-typedef struct { float *at; int64_t stride, step; } Slot;       /* rows are a stride apart, vectors of a row a step: 0 for one */
 
 /* Whether the rows of a block of an operand do not follow each other. */
 static inline int is_scattered(const Header *h, const Operand *o)
@@ -111,8 +113,19 @@ static inline int is_scattered(const Header *h, const Operand *o)
 
 #define WIDTHS_OF "_fused_lanes.h"
 #include "_widths.h"
-static Item do_block_here;
-static void (*add_scaled_here)(float *to, const float *a, const float *b, float scale, int64_t count);
+#define OF_DOUBLES
+#define WIDTHS_OF "_fused_lanes.h"
+#include "_widths.h"
+#undef OF_DOUBLES
+typedef void AddScaled(void *to, const void *a, const void *b, double scale, int64_t count);
+static Item do_block_here, do_double_block_here;
+static AddScaled *add_scaled_here, *add_scaled_double_here;
+
+/* Elements of a block: of doubles it has half as many, in as much memory. */
+static inline int64_t room_of(const Header *h)
+{
+    return h->real == DOUBLE ? ROOM / 2 : ROOM;
+}
 
 /* Whether a block's rows are to be one row, in which what is the same for all columns, or for all rows, is repeated: rows that
    are short, or end within a vector, cost more than that. */
@@ -120,7 +133,7 @@ static int is_flat(const Job *job)
 {
     const Header *h = job->header;
     int repeated = 0;
-    if (h->rows == 1 || h->columns > ROOM || (h->columns >= 4 * FULL && h->columns % FULL == 0))
+    if (h->rows == 1 || h->columns > room_of(h) || (h->columns >= 4 * FULL && h->columns % FULL == 0))
         return 0;
     if ((h->whole || h->narrow) && h->columns > 8 * FULL)      /* what is computed once for a row would be for each column */
         return 0;
@@ -143,13 +156,13 @@ static void run_plan(Job *job, const void *plan)
     job->truths = sizes + h->values + h->results;
     job->operands = (const Operand *)(job->truths + h->values + h->results);
     job->instructions = (const Instruction *)(job->operands + h->operands);
-    job->numbers = (const float *)(job->instructions + h->instructions);
+    job->numbers = (const void *)(job->instructions + h->instructions);
     job->spread = job->filled = 0;
     for (int i = 0; i < h->operands; i++) {
         job->spread += job->operands[i].stride < 0;
         job->filled += job->truths[job->operands[i].tensor] || is_scattered(h, job->operands + i);
     }
-    job->across = h->columns < ROOM || h->whole ? h->columns : ROOM;
+    job->across = h->columns < room_of(h) || h->whole ? h->columns : room_of(h);
     job->down = h->down;
     job->room = (job->across * job->down + 15) / 16 * 16;
     job->flat = is_flat(job);
@@ -159,15 +172,15 @@ static void run_plan(Job *job, const void *plan)
             job->filled += job->operands[i].stride == 0 && !job->truths[job->operands[i].tensor] && !is_scattered(h, job->operands + i);
     }
     const int64_t blocks = ((h->rows + job->down - 1) / job->down) * ((h->columns + job->across - 1) / job->across);
-    share(do_block_here, job, blocks, (int64_t)h->rows * h->columns * h->work);
+    share(h->real == DOUBLE ? do_double_block_here : do_block_here, job, blocks, (int64_t)h->rows * h->columns * h->work);
 }
 
 /* -- as Python calls it ------------------------------------------------------------------------------------------- */
-static PyObject *types[4];                            /* of torch, by the kinds of elements */
+static PyObject *types[5];                            /* of torch, by the kinds of elements */
 static PyObject *name_dtype, *name_is_cpu, *name_numel, *name_is_contiguous, *name_contiguous, *name_data_ptr;
 
 /* The address of a tensor; NULL, without an exception, if it is not what the plan was made for. */
-static float *address(PyObject *tensor, int32_t elements, PyObject *type)
+static void *address(PyObject *tensor, int32_t elements, PyObject *type)
 {
     PyObject *dtype = PyObject_GetAttr(tensor, name_dtype);
     Py_XDECREF(dtype);                    /* torch holds its types */
@@ -193,7 +206,7 @@ static float *address(PyObject *tensor, int32_t elements, PyObject *type)
         return NULL;
     const unsigned long long at = PyLong_AsUnsignedLongLong(pointer);
     Py_DECREF(pointer);
-    return at == (unsigned long long)-1 ? NULL : (float *)(uintptr_t)at;
+    return at == (unsigned long long)-1 ? NULL : (void *)(uintptr_t)at;
 }
 
 /* A new reference to a tensor, or to a copy whose elements lie in order. */
@@ -222,7 +235,7 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count)
         Py_RETURN_FALSE;
     for (int i = 0; i < h->values + h->results; i++) {
         job.bases[i] = address(i < h->values ? PyList_GET_ITEM(args[1], i) : PyList_GET_ITEM(args[2], i - h->values), sizes[i],
-                               types[truths[i] ? TRUTH : FLOAT]);
+                               types[truths[i] ? TRUTH : h->real]);
         if (job.bases[i] == NULL) {
             if (PyErr_Occurred())
                 return NULL;
@@ -249,16 +262,19 @@ static PyObject *add_scaled(PyObject *self, PyObject *const *args, Py_ssize_t co
         return NULL;
     const long long elements = PyLong_AsLongLong(numel);
     Py_DECREF(numel);
-    float *tensors[3];
+    PyObject *dtype = PyObject_GetAttr(args[0], name_dtype);
+    Py_XDECREF(dtype);                    /* torch holds its types */
+    const int kind = dtype == types[DOUBLE] ? DOUBLE : FLOAT;
+    void *tensors[3];
     for (int i = 0; i < 3; i++) {
-        tensors[i] = elements > MOST ? NULL : address(args[i], (int32_t)elements, types[FLOAT]);
+        tensors[i] = elements > MOST ? NULL : address(args[i], (int32_t)elements, types[kind]);
         if (tensors[i] == NULL) {
             if (PyErr_Occurred())
                 return NULL;
             Py_RETURN_FALSE;
         }
     }
-    add_scaled_here(tensors[0], tensors[1], tensors[2], (float)scale, elements);
+    (kind == DOUBLE ? add_scaled_double_here : add_scaled_here)(tensors[0], tensors[1], tensors[2], scale, elements);
     Py_RETURN_TRUE;
 }
 
@@ -266,7 +282,7 @@ static PyMethodDef methods[] = {
     {"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, "Runs a plan on tensors."},
     {"add_scaled", (PyCFunction)(void (*)(void))add_scaled, METH_FASTCALL, "Adds a tensor times a number, keeping the interpreter's lock."},
     {"run_region", (PyCFunction)(void (*)(void))run_region, METH_FASTCALL, "Runs a region on tensors."},
-    {"use_products", use_products, METH_O, "Takes the address of sgemm."},
+    {"use_products", (PyCFunction)(void (*)(void))use_products, METH_FASTCALL, "Takes the addresses of sgemm and dgemm."},
     {"use_threads", use_threads, METH_O, "Takes the address of GOMP_parallel."},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_fused", "Operations on single elements, several in one pass.", -1, methods};
@@ -276,14 +292,17 @@ PyMODINIT_FUNC PyInit__fused(void)
     if (!has_width())
         return NULL;
     do_block_here = OF_WIDTH(do_block);
+    do_double_block_here = DOUBLE_OF_WIDTH(do_block);
     add_scaled_here = OF_WIDTH(add_scaled);
+    add_scaled_double_here = DOUBLE_OF_WIDTH(add_scaled);
     reduce_here = OF_WIDTH(reduce_middle);
+    reduce_double_here = DOUBLE_OF_WIDTH(reduce_middle);
     each_here = OF_WIDTH(do_each);
     if (pthread_key_create(&room_of_thread, free) != 0)
         return PyErr_NoMemory();
     PyObject *torch = PyImport_ImportModule("torch");
-    static const char *const type_names[] = {"float32", "bool", "int32", "int64"};
-    for (int kind = FLOAT; kind <= INT64; kind++) {
+    static const char *const type_names[] = {"float32", "bool", "int32", "int64", "float64"};
+    for (int kind = FLOAT; kind <= DOUBLE; kind++) {
         types[kind] = torch == NULL ? NULL : PyObject_GetAttrString(torch, type_names[kind]);
         if (types[kind] == NULL)
             return NULL;

@@ -1,6 +1,10 @@
 /* The instructions of _fused.c on vectors of LANES numbers. It is included once for each kind of processor, as _lanes.h is. */
 #include "_lanes.h"
 
+#define Slot NAME(Slot)
+typedef struct { Real *at; int64_t stride, step; } Slot;       /* rows are a stride apart, vectors of a row a step: 0 for one */
+
+#ifndef OF_DOUBLES
 /* 2^n is multiplied in two halves, because n reaches from -126 to 128. What is smaller than normal numbers is 0, and is not
    computed: instructions on such numbers take many times as long, and masked logits are full of them. */
 INLINE Floats NAME(exponential)(Floats x)
@@ -39,45 +43,6 @@ INLINE Floats NAME(logarithm)(Floats x)
     return PICK((x > 0.f) & (x < __builtin_inff()), found, odd);
 }
 
-/* log(u) for u = 1 + x, and what rounding u has lost. */
-INLINE Floats NAME(logarithm_of_one_plus)(Floats x)
-{
-    const Floats u = x + 1.f;
-    const Floats found = NAME(logarithm)(u) + (x - (u - 1.f)) / u;
-    return PICK((u > 0.f) & (u < __builtin_inff()), found, NAME(logarithm)(u));
-}
-
-INLINE Floats NAME(square_root)(Floats x)
-{
-    Floats root;
-    for (int i = 0; i < LANES; i++)
-        root[i] = __builtin_sqrtf(x[i]);
-    return root;
-}
-
-/* Near 0 it is exact, as the whole part of the power is not added. */
-INLINE Floats NAME(exponential_minus_one)(Floats x)
-{
-    Floats scale, p;
-    NAME(split_exp)(NAME(clamp)(x, 40.f), &scale, &p);
-    return PICK(x > 40.f, NAME(exponential)(x), PICK(x == 0.f, x, scale * p + (scale - 1.f)));
-}
-
-/* The nearest whole number, halves to the even one: numbers from 2^23 on are whole. The sign of a zero stays. */
-INLINE Floats NAME(rounded)(Floats x)
-{
-    const Ints sign = (Ints)x & ~0x7fffffff;
-    const Floats size = (Floats)((Ints)x ^ sign);
-    const Floats shifted = size + 8388608.f, whole = shifted - 8388608.f;
-    return PICK(size < 8388608.f, (Floats)((Ints)whole | sign), x);
-}
-
-INLINE Floats NAME(rounded_down)(Floats x)
-{
-    const Floats near = NAME(rounded)(x);
-    return PICK(near > x, near - 1.f, near);
-}
-
 /* With x = n pi / 2 + r and r between -pi / 4 and pi / 4, a polynomial in r. Larger numbers are left to the library. */
 INLINE Floats NAME(sine)(Floats x, int quarter)
 {
@@ -114,14 +79,46 @@ INLINE Floats NAME(error_function)(Floats x)
     return bounded * p / q;
 }
 
+#endif
+
+/* log(u) for u = 1 + x, and what rounding u has lost. */
+INLINE Floats NAME(logarithm_of_one_plus)(Floats x)
+{
+    const Floats u = x + 1.f;
+    const Floats found = NAME(logarithm)(u) + (x - (u - 1.f)) / u;
+    return PICK((u > 0.f) & (u < __builtin_inff()), found, NAME(logarithm)(u));
+}
+
+INLINE Floats NAME(square_root)(Floats x)
+{
+    Floats root;
+    for (int i = 0; i < LANES; i++)
+        root[i] = sizeof(Real) == sizeof(float) ? __builtin_sqrtf((float)x[i]) : (Real)__builtin_sqrt(x[i]);
+    return root;
+}
+
+/* Near 0 it is exact, as the whole part of the power is not added. */
+INLINE Floats NAME(exponential_minus_one)(Floats x)
+{
+    Floats scale, p;
+    NAME(split_exp)(NAME(clamp)(x, 40.f), &scale, &p);
+    return PICK(x > 40.f, NAME(exponential)(x), PICK(x == 0.f, x, scale * p + (scale - 1.f)));
+}
+
+INLINE Floats NAME(rounded_down)(Floats x)
+{
+    const Floats near = NAME(rounded)(x);
+    return PICK(near > x, near - 1.f, near);
+}
+
 /* The sum, or the greatest, of the lanes, in all lanes. */
 INLINE Floats NAME(over_lanes)(Floats x, int greatest)
 {
-    float part[LANES];
+    Real part[LANES];
     memcpy(part, &x, sizeof x);
     for (int half = LANES / 2; half > 0; half /= 2)       /* halves of halves: none waits for the one before it */
         for (int i = 0; i < half; i++) {
-            const float a = part[i], b = part[half + i];
+            const Real a = part[i], b = part[half + i];
             part[i] = !greatest ? a + b : b > a || b != b ? b : a;
         }
     return (Floats){} + part[0];
@@ -133,7 +130,7 @@ INLINE Floats NAME(either)(Floats a, Floats b, int greatest)
 }
 
 /* The sums, or the greatest, of as many rows as there are lanes. */
-INLINE Floats NAME(reduce_short)(const float *from, int64_t stride, int64_t across, int greatest)
+INLINE Floats NAME(reduce_short)(const Real *from, int64_t stride, int64_t across, int greatest)
 {
     Floats found = greatest ? (Floats){} - __builtin_inff() : (Floats){};
     for (int64_t i = 0; i < across; i++) {
@@ -155,7 +152,7 @@ INLINE void NAME(reduce_rows)(Slot to, Slot from, int64_t down, int64_t across, 
             NAME(store)(to.at + (row + lane) * to.stride, (Floats){} + found[lane], LANES);
     }
     for (; row < down; row++) {
-        const float *at = from.at + row * from.stride;
+        const Real *at = from.at + row * from.stride;
         const Floats none = greatest ? (Floats){} - __builtin_inff() : (Floats){};
         Floats one = none, other = none;
         int64_t i = 0;
@@ -166,7 +163,7 @@ INLINE void NAME(reduce_rows)(Slot to, Slot from, int64_t down, int64_t across, 
         for (; i < across; i += LANES, at += from.step) {
             const int64_t left = across - i < LANES ? across - i : LANES;
             Floats last = none;
-            memcpy(&last, at, left * sizeof(float));
+            memcpy(&last, at, left * sizeof(Real));
             one = NAME(either)(last, one, greatest);
         }
         NAME(store)(to.at + row * to.stride, NAME(over_lanes)(NAME(either)(one, other, greatest), greatest), LANES);
@@ -176,8 +173,8 @@ INLINE void NAME(reduce_rows)(Slot to, Slot from, int64_t down, int64_t across, 
 #define EACH(kind, result)                                                                                    \
     case kind:                                                                                                \
         for (int64_t row = 0; row < down; row++) {                                                            \
-            const float *from0 = s0.at + row * s0.stride, *from1 = s1.at + row * s1.stride, *from2 = s2.at + row * s2.stride; \
-            float *into = to.at + row * to.stride;                                                            \
+            const Real *from0 = s0.at + row * s0.stride, *from1 = s1.at + row * s1.stride, *from2 = s2.at + row * s2.stride; \
+            Real *into = to.at + row * to.stride;                                                            \
             int64_t i = 0;                                                                                    \
             for (; i + LANES <= across; i += LANES, from0 += s0.step, from1 += s1.step, from2 += s2.step) {   \
                 const Floats a = NAME(load)(from0, LANES), b = NAME(load)(from1, LANES), c = NAME(load)(from2, LANES); \
@@ -206,14 +203,14 @@ INLINE void NAME(do_one)(int32_t kind, Slot to, Slot s0, Slot s1, Slot s2, int64
 }
 
 /* One number for each row, or for all, as vectors that hold it in all lanes. */
-INLINE void NAME(spread)(float *to, const float *from, int64_t rows)
+INLINE void NAME(spread)(Real *to, const Real *from, int64_t rows)
 {
     for (int64_t r = 0; r < rows; r++)
         NAME(store)(to + r * LANES, (Floats){} + from[r], LANES);
 }
 
 /* The same for all columns of a row, in rows that follow each other; it writes up to a vector behind them. */
-INLINE void NAME(repeat_each)(float *to, const float *from, int64_t rows, int64_t columns)
+INLINE void NAME(repeat_each)(Real *to, const Real *from, int64_t rows, int64_t columns)
 {
     for (int64_t r = 0; r < rows; r++, to += columns)
         for (int64_t i = 0; i < columns; i += LANES)
@@ -221,17 +218,17 @@ INLINE void NAME(repeat_each)(float *to, const float *from, int64_t rows, int64_
 }
 
 /* A row, so many times. */
-INLINE void NAME(repeat_row)(float *to, const float *from, int64_t rows, int64_t columns)
+INLINE void NAME(repeat_row)(Real *to, const Real *from, int64_t rows, int64_t columns)
 {
-    memcpy(to, from, columns * sizeof(float));
+    memcpy(to, from, columns * sizeof(Real));
     for (int64_t done = columns; done < rows * columns; done *= 2)
-        memcpy(to + done, to, (2 * done <= rows * columns ? done : rows * columns - done) * sizeof(float));
+        memcpy(to + done, to, (2 * done <= rows * columns ? done : rows * columns - done) * sizeof(Real));
 }
 
 /* Rows of an operand that do not follow each other, or are boolean, as rows of numbers that do. */
-INLINE void NAME(fill_rows)(float *to, const Job *job, const Operand *o, int64_t row, int64_t down, int64_t column, int64_t across)
+INLINE void NAME(fill_rows)(Real *to, const Job *job, const Operand *o, int64_t row, int64_t down, int64_t column, int64_t across)
 {
-    const float *numbers = job->bases[o->tensor];
+    const Real *numbers = job->bases[o->tensor];
     const unsigned char *truths = (const unsigned char *)numbers;
     const int is_truth = job->truths[o->tensor] != 0;
     int64_t within = row % o->every, turn = row / o->every % o->times, r = row % o->period;
@@ -251,9 +248,9 @@ TARGET static void NAME(do_block)(const void *given, int64_t number)
     const Header *h = job->header;
     const int flat = job->flat;
     const int64_t narrow = flat ? job->room : job->down * LANES;
-    float area[(h->rooms + job->filled) * job->room + (h->narrow + job->spread) * narrow + h->numbers * LANES + 1]
+    Real area[(h->rooms + job->filled) * job->room + (h->narrow + job->spread) * narrow + h->numbers * LANES + 1]
         __attribute__((aligned(64)));
-    float *free = area;
+    Real *free = area;
     Slot slots[SLOTS];
     const int64_t wide = (h->columns + job->across - 1) / job->across;
     const int64_t row = number / wide * job->down, column = number % wide * job->across;
@@ -264,7 +261,7 @@ TARGET static void NAME(do_block)(const void *given, int64_t number)
         const Operand *o = job->operands + i;
         const int64_t begin = o->offset + row / o->every % o->times * o->jump;
         if (o->stride < 0) {
-            const float *from = job->bases[o->tensor] + begin + (o->stride == PER_ROW ? row : 0);
+            const Real *from = (const Real *)job->bases[o->tensor] + begin + (o->stride == PER_ROW ? row : 0);
             const int each = flat && o->stride == PER_ROW;
             if (o->tensor < h->values && each)
                 NAME(repeat_each)(free, from, down, across);
@@ -277,7 +274,7 @@ TARGET static void NAME(do_block)(const void *given, int64_t number)
             slots[slot++] = (Slot){free, across, LANES};
             free += job->room;
         } else {
-            float *from = job->bases[o->tensor] + begin + row % o->period * o->stride + column;
+            Real *from = (Real *)job->bases[o->tensor] + begin + row % o->period * o->stride + column;
             if (flat && o->stride == 0) {
                 NAME(repeat_row)(free, from, down, across);
                 from = free;
@@ -291,14 +288,16 @@ TARGET static void NAME(do_block)(const void *given, int64_t number)
     for (int i = 0; i < h->narrow; i++, free += narrow)
         slots[slot++] = flat ? (Slot){free, across, LANES} : (Slot){free, LANES, 0};
     for (int i = 0; i < h->numbers; i++, free += LANES) {
-        NAME(spread)(free, job->numbers + i, 1);
+        Real number;
+        memcpy(&number, (const char *)job->numbers + i * sizeof number, sizeof number);
+        NAME(spread)(free, &number, 1);
         slots[slot++] = (Slot){free, 0, 0};
     }
     for (int i = 0; i < h->instructions; i++) {
         const Instruction *n = job->instructions + i;
         const Slot to = slots[n->to], *from = slots;
         if (flat && n->kind >= ROW_SUM) {
-            float each[job->down + LANES];
+            Real each[job->down + LANES];
             NAME(do_one)(n->kind, (Slot){each, 1, 0}, from[n->from[0]], from[n->from[1]], from[n->from[2]], down, across);
             NAME(repeat_each)(to.at, each, down, across);
         } else {
@@ -310,29 +309,36 @@ TARGET static void NAME(do_block)(const void *given, int64_t number)
         const Operand *o = job->operands + i;
         if (o->stride == PER_ROW && o->tensor >= h->values)
             for (int64_t r = 0; r < down; r++)
-                job->bases[o->tensor][o->offset + row + r] = slots[i].at[r * slots[i].stride];
+                ((Real *)job->bases[o->tensor])[o->offset + row + r] = slots[i].at[r * slots[i].stride];
     }
 }
 
-TARGET static void NAME(add_scaled)(float *to, const float *a, const float *b, float scale, int64_t count)
+TARGET static void NAME(add_scaled)(void *into, const void *first, const void *second, double factor, int64_t count)
 {
+    Real *to = into;
+    const Real *a = first, *b = second, scale = (Real)factor;
     for (int64_t i = 0; i < count; i += LANES)
         NAME(store)(to + i, NAME(load)(a + i, count - i) + NAME(load)(b + i, count - i) * scale, count - i);
 }
 
 /* The sum, or the greatest, over the middle one of three axes, times a number. */
-TARGET static void NAME(reduce_middle)(float *to, const float *from, const Reduce *r)
+TARGET static void NAME(reduce_middle)(void *into, const void *given, const Reduce *r)
 {
     const int64_t middle = r->middle, inner = r->inner;
     const int greatest = r->greatest;
+    const Real *from = given;
+    Real *to = into;
+    double factor;
+    memcpy(&factor, r->scale, sizeof factor);
+    const Real scale = (Real)factor;
     int64_t o = 0;
     for (; inner == 1 && middle <= SHORT && o + LANES <= r->outer; o += LANES, from += LANES * middle, to += LANES)
-        NAME(store)(to, NAME(reduce_short)(from, middle, middle, greatest) * r->scale, LANES);
+        NAME(store)(to, NAME(reduce_short)(from, middle, middle, greatest) * scale, LANES);
     for (; o < r->outer; o++, from += middle * inner, to += inner) {
         if (inner == 1) {
-            float area[LANES];
-            NAME(reduce_rows)((Slot){area, 0, 0}, (Slot){(float *)from, 0, LANES}, 1, middle, greatest);
-            to[0] = area[0] * r->scale;
+            Real area[LANES];
+            NAME(reduce_rows)((Slot){area, 0, 0}, (Slot){(Real *)from, 0, LANES}, 1, middle, greatest);
+            to[0] = area[0] * scale;
             continue;
         }
         for (int64_t i = 0; i < inner; i += LANES) {
@@ -345,11 +351,14 @@ TARGET static void NAME(reduce_middle)(float *to, const float *from, const Reduc
             }
             if (m < middle)
                 found = NAME(either)(NAME(load)(from + m * inner + i, left), found, greatest);
-            NAME(store)(to + i, NAME(either)(found, other, greatest) * r->scale, left);
+            NAME(store)(to + i, NAME(either)(found, other, greatest) * scale, left);
         }
     }
 }
 
 #undef EACH
+#undef Slot
+#ifndef OF_DOUBLES
 #include "_typed_lanes.h"
+#endif
 #include "_lanes_end.h"

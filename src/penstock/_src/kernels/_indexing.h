@@ -9,8 +9,6 @@ typedef struct { Place to, from; int32_t kind, exclusive, reverse, outer, middle
 typedef struct { Place to, from, places; int32_t kind, place_kind, rows, inner, limit; } Segments;
 typedef struct { Place to, from[2]; int32_t what, kind, dims[AXES], strides[2][AXES]; } Divide;
 
-static const int SIZES[] = {4, 1, 4, 8};              /* of elements of each kind */
-
 static inline void *place_of(float *const *buffers, Place place, int size)
 {
     return (char *)buffers[place.buffer] + (int64_t)place.offset * size;
@@ -60,6 +58,10 @@ static void do_fold(const Fold *f, float *const *buffers)
         if (f->what == MUL)
             FOLD_OF(float, 1.f, a * b)
         FOLD_OF(float, INFINITY, b < a || b != b ? b : a)
+    case DOUBLE:
+        if (f->what == MUL)
+            FOLD_OF(double, 1.0, a * b)
+        FOLD_OF(double, INFINITY, b < a || b != b ? b : a)
     case TRUTH:
         if (f->what == AND)
             FOLD_OF(unsigned char, 1, a & b)
@@ -69,7 +71,7 @@ static void do_fold(const Fold *f, float *const *buffers)
     }
 }
 
-static inline float passed_over(float x, int least)
+static inline double passed_over(double x, int least)
 {
     return x != x ? (least ? INFINITY : -INFINITY) : x;
 }
@@ -99,6 +101,7 @@ static void do_position(const Position *p, float *const *buffers)
     void *to = place_of(buffers, p->to, SIZES[p->to_kind]);
     switch (p->kind) {
     case FLOAT: POSITION_OF(float, passed_over)
+    case DOUBLE: POSITION_OF(double, passed_over)
     case TRUTH: POSITION_OF(unsigned char, AS_IT_IS)
     case INT32: POSITION_OF(int32_t, AS_IT_IS)
     case INT64: POSITION_OF(int64_t, AS_IT_IS)
@@ -142,6 +145,7 @@ static void do_top(const Top *t, float *const *buffers)
         return;
     switch (t->kind) {
     case FLOAT: TOP_OF(float)
+    case DOUBLE: TOP_OF(double)
     case INT32: TOP_OF(int32_t)
     case INT64: TOP_OF(int64_t)
     }
@@ -207,6 +211,7 @@ static void do_running(const Running *r, float *const *buffers)
 {
     switch (r->kind) {
     case FLOAT: RUNNING_OF(float, double)
+    case DOUBLE: RUNNING_OF(double, double)
     case INT32: RUNNING_OF(int32_t, uint32_t)
     case INT64: RUNNING_OF(int64_t, uint64_t)
     }
@@ -233,6 +238,7 @@ static int do_segments(const Segments *s, float *const *buffers)
     const void *places = place_of(buffers, s->places, SIZES[s->place_kind]);
     switch (s->kind) {
     case FLOAT: SEGMENTS_OF(float, float)
+    case DOUBLE: SEGMENTS_OF(double, double)
     case INT32: SEGMENTS_OF(int32_t, uint32_t)
     default: SEGMENTS_OF(int64_t, uint64_t)
     }

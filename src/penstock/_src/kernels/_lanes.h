@@ -1,14 +1,66 @@
-/* Vectors of LANES numbers, and functions of them. Included once for each kind of processor: TARGET says what that can do, NAME
-   what its functions are called. _lanes_end.h undoes the definitions. */
+/* Vectors of LANES numbers, and functions of them. Included once for each kind of processor and each precision: TARGET says what
+   the processor can do, NAME what the functions are called. Numbers are floats, or doubles where OF_DOUBLES is defined.
+   _lanes_end.h undoes the definitions. */
 #define INLINE static inline __attribute__((always_inline)) TARGET
-#define PICK(mask, yes, no) ((Floats)(((mask) & (Ints)(yes)) | (~(mask) & (Ints)(no))))
+#define PICK(mask, yes, no) ((Floats)(((Ints)(mask) & (Ints)(yes)) | (~(Ints)(mask) & (Ints)(no))))
+#ifdef OF_DOUBLES
+#define Real double
+#define Whole int64_t
+#define WHOLE_FROM 0x1p52                  /* numbers from here on are whole */
+#else
+#define Real float
+#define Whole int32_t
+#define WHOLE_FROM 0x1p23f
+#endif
+#define SIGN_BIT ((Whole)1 << (8 * sizeof(Whole) - 1))
 
 #define Floats NAME(Floats)
 #define Unaligned NAME(Unaligned)
 #define Ints NAME(Ints)
-typedef float Floats __attribute__((vector_size(4 * LANES)));
-typedef float Unaligned __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef int32_t Ints __attribute__((vector_size(4 * LANES)));
+typedef Real Floats __attribute__((vector_size(sizeof(Real) * LANES)));
+typedef Real Unaligned __attribute__((vector_size(sizeof(Real) * LANES), aligned(sizeof(Real)), may_alias));
+typedef Whole Ints __attribute__((vector_size(sizeof(Whole) * LANES)));
+
+INLINE Floats NAME(clamp)(Floats x, Real limit)
+{
+    x = PICK(x > limit, (Floats){} + limit, x);
+    return PICK(x < -limit, (Floats){} - limit, x);
+}
+
+INLINE Floats NAME(absolute)(Floats x)
+{
+    return (Floats)((Ints)x & ~SIGN_BIT);
+}
+
+INLINE Floats NAME(load)(const Real *from, int64_t count)
+{
+    Floats x = {};
+    if (count >= LANES)
+        return *(const Unaligned *)from;
+    memcpy(&x, from, count * sizeof(Real));
+    return x;
+}
+
+INLINE void NAME(store)(Real *to, Floats x, int64_t count)
+{
+    if (count >= LANES)
+        *(Unaligned *)to = x;
+    else
+        memcpy(to, &x, count * sizeof(Real));
+}
+
+/* The nearest whole number, halves to the even one. The sign of a zero stays. */
+INLINE Floats NAME(rounded)(Floats x)
+{
+    const Ints sign = (Ints)x & SIGN_BIT;
+    const Floats size = (Floats)((Ints)x ^ sign);
+    const Floats shifted = size + WHOLE_FROM, whole = shifted - WHOLE_FROM;
+    return PICK(size < WHOLE_FROM, (Floats)((Ints)whole | sign), x);
+}
+
+#ifdef OF_DOUBLES
+#include "_double_lanes.h"
+#else
 
 /* 2^n and p, so that exp(x) = 2^n (1 + p), for x where neither is infinite. NaN gives NaN. */
 INLINE void NAME(split_exp)(Floats x, Floats *scale, Floats *p)
@@ -25,12 +77,6 @@ INLINE void NAME(split_exp)(Floats x, Floats *scale, Floats *p)
     *scale = (Floats)(((Ints)shifted << 23) + 0x3f800000);
 }
 
-INLINE Floats NAME(clamp)(Floats x, float limit)
-{
-    x = PICK(x > limit, (Floats){} + limit, x);
-    return PICK(x < -limit, (Floats){} - limit, x);
-}
-
 /* What is smaller than normal numbers is 0: weights of what is masked by -infinity have to be. */
 INLINE Floats NAME(sigmoid)(Floats x)
 {
@@ -40,28 +86,14 @@ INLINE Floats NAME(sigmoid)(Floats x)
     return PICK(x < -87.f, (Floats){}, found);
 }
 
+#define ONE_FROM 10.f                      /* hyperbolic tangents from here on are 1 */
+#endif
+
 /* With m = exp(2x) - 1, which is exact near 0: m / (m + 2). */
 INLINE Floats NAME(hyperbolic_tangent)(Floats x)
 {
     Floats scale, p;
-    NAME(split_exp)(NAME(clamp)(x, 10.f) * 2.f, &scale, &p);
+    NAME(split_exp)(NAME(clamp)(x, ONE_FROM) * 2.f, &scale, &p);
     const Floats m = scale * p + (scale - 1.f);
     return m / (m + 2.f);
-}
-
-INLINE Floats NAME(load)(const float *from, int64_t count)
-{
-    Floats x = {};
-    if (count >= LANES)
-        return *(const Unaligned *)from;
-    memcpy(&x, from, count * sizeof(float));
-    return x;
-}
-
-INLINE void NAME(store)(float *to, Floats x, int64_t count)
-{
-    if (count >= LANES)
-        *(Unaligned *)to = x;
-    else
-        memcpy(to, &x, count * sizeof(float));
 }

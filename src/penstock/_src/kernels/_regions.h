@@ -12,15 +12,19 @@ enum { PLAN, PRODUCT, COPY_ITEMS, REDUCE, CHOLESKY, TRIANGULAR, SOLVE, EACH, DIV
 enum { FEW_PRODUCTS = 256 };              /* multiplications of a product that are done here */
 typedef struct { int32_t values, results, between, room, instructions, draws; } Region;
 typedef struct { Place at; int32_t stride, batch; } Matrix;                  /* rows, and matrices, lie so many elements apart */
-typedef struct { int32_t count, rows, columns, depth, turn_a, turn_b; Matrix a, b, to; } Product;
+typedef struct { int32_t kind, count, rows, columns, depth, turn_a, turn_b; Matrix a, b, to; } Product;
 typedef struct { Place to, from; int32_t size, dims[AXES], to_strides[AXES], from_strides[AXES]; } Copy;
 /* Square matrices, one after the other, and as many right sides; `spare` has room for one matrix */
-typedef struct { Place to, matrix, sides, spare; int32_t count, size, width, upper, turned; } Squares;
-typedef void (*Multiply)(const char *, const char *, const int *, const int *, const int *, const float *, const float *,
-                         const int *, const float *, const int *, const float *, float *, const int *);
+typedef struct { Place to, matrix, sides, spare; int32_t kind, count, size, width, upper, turned; } Squares;
+typedef void MultiplyFloats(const char *, const char *, const int *, const int *, const int *, const float *, const float *,
+                            const int *, const float *, const int *, const float *, float *, const int *);
+typedef void MultiplyDoubles(const char *, const char *, const int *, const int *, const int *, const double *, const double *,
+                             const int *, const double *, const int *, const double *, double *, const int *);
 
-static Multiply multiply;                 /* sgemm of the library that torch uses */
-static void (*reduce_here)(float *to, const float *from, const Reduce *reduce);
+static MultiplyFloats *multiply_float;    /* sgemm and dgemm of the library that torch uses */
+static MultiplyDoubles *multiply_double;
+typedef void ReduceMiddle(void *to, const void *from, const Reduce *reduce);
+static ReduceMiddle *reduce_here, *reduce_double_here;
 static void (*each_here)(const Each *each, float *const *buffers);
 static pthread_key_t room_of_thread;
 static __thread float *room;
@@ -29,46 +33,12 @@ static __thread int64_t room_size;
 #include "_indexing.h"
 #include "_draws.h"
 
-static inline float *at(float *const *buffers, Place place)
-{
-    return buffers[place.buffer] + place.offset;
-}
-
-/* A product that is shorter than a call of the library. */
-static void multiply_short(const Product *p, const float *a, const float *b, float *to)
-{
-    const int across = p->turn_a ? 1 : p->a.stride, along = p->turn_a ? p->a.stride : 1;
-    for (int i = 0; i < p->rows; i++, to += p->to.stride)
-        if (p->turn_b)
-            for (int j = 0; j < p->columns; j++) {
-                float sum = 0.f;
-                for (int k = 0; k < p->depth; k++)
-                    sum += a[i * across + k * along] * b[j * p->b.stride + k];
-                to[j] = sum;
-            }
-        else {
-            memset(to, 0, p->columns * sizeof(float));
-            for (int k = 0; k < p->depth; k++) {
-                const float factor = a[i * across + k * along], *row = b + k * p->b.stride;
-                for (int j = 0; j < p->columns; j++)
-                    to[j] += factor * row[j];
-            }
-        }
-}
-
-static void do_product(const Product *p, float *const *buffers)
-{
-    const float one = 1.f, zero = 0.f;
-    const float *a = at(buffers, p->a.at), *b = at(buffers, p->b.at);
-    float *to = at(buffers, p->to.at);
-    const int is_short = (int64_t)p->rows * p->columns * p->depth <= FEW_PRODUCTS;
-    for (int i = 0; i < p->count; i++, a += p->a.batch, b += p->b.batch, to += p->to.batch)      /* as its transpose, by columns */
-        if (is_short)
-            multiply_short(p, a, b, to);
-        else
-            multiply(p->turn_b ? "T" : "N", p->turn_a ? "T" : "N", &p->columns, &p->rows, &p->depth, &one, b, &p->b.stride,
-                     a, &p->a.stride, &zero, to, &p->to.stride);
-}
+#define Real float
+#define NAME(name) name##_float
+#include "_matrix_regions.h"
+#define Real double
+#define NAME(name) name##_double
+#include "_matrix_regions.h"
 
 #define COPY_OF(A)                                                                                   \
     for (int i = 0; i < d[0]; i++)                                                                   \
@@ -96,106 +66,14 @@ static void do_copy(const Copy *c, float *const *buffers)
         COPY_OF(unsigned char)
 }
 
-/* The lower triangles L for which L Lᵀ are the matrices; NaN, as a failure, where there is none. Reads lower triangles. */
-static void do_cholesky(const Squares *s, float *const *buffers)
-{
-    const int n = s->size;
-    const float *a = at(buffers, s->matrix);
-    float *l = at(buffers, s->to);
-    for (int m = 0; m < s->count; m++, a += n * n, l += n * n) {
-        int fails = 0;
-        for (int i = 0; i < n; i++)
-            for (int j = 0; j < n; j++) {
-                float sum = j > i ? 0.f : a[i * n + j];
-                for (int k = 0; k < j && j <= i; k++)
-                    sum -= l[i * n + k] * l[j * n + k];
-                fails |= i == j && !(sum > 0.f);
-                l[i * n + j] = j > i ? 0.f : i == j ? sqrtf(sum) : sum / l[j * n + j];
-            }
-        for (int i = 0; fails && i < n; i++)
-            for (int j = 0; j <= i; j++)
-                l[i * n + j] = NAN;
-    }
-}
-
-/* Solves one system of equations whose matrix is a triangle; x has the right sides, then the solutions. */
-static void solve_triangle(const float *a, float *x, int n, int width, int upper, int turned)
-{
-    for (int r = 0; r < n; r++) {
-        const int i = upper ? n - 1 - r : r;
-        float *row = x + i * width;
-        for (int j = upper ? i + 1 : 0; j < (upper ? n : i); j++) {
-            const float factor = turned ? a[j * n + i] : a[i * n + j];
-            for (int c = 0; c < width; c++)
-                row[c] -= factor * x[j * width + c];
-        }
-        for (int c = 0; c < width; c++)
-            row[c] /= a[i * n + i];
-    }
-}
-
-static void do_triangular(const Squares *s, float *const *buffers)
-{
-    const int n = s->size, each = n * s->width;
-    float *x = at(buffers, s->to);
-    memcpy(x, at(buffers, s->sides), (size_t)s->count * each * sizeof(float));
-    for (int m = 0; m < s->count; m++)
-        solve_triangle(at(buffers, s->matrix) + m * n * n, x + m * each, n, s->width, s->upper, s->turned);
-}
-
-static void swap(float *a, float *b, int count)
-{
-    for (int i = 0; i < count; i++) {
-        const float kept = a[i];
-        a[i] = b[i];
-        b[i] = kept;
-    }
-}
-
-/* Gauss's elimination with the largest pivots of columns. Whether all matrices have an inverse. */
-static int do_solve(const Squares *s, float *const *buffers)
-{
-    const int n = s->size, width = s->width;
-    const float *a = at(buffers, s->matrix);
-    float *lu = at(buffers, s->spare), *x = at(buffers, s->to);
-    memcpy(x, at(buffers, s->sides), (size_t)s->count * n * width * sizeof(float));
-    for (int m = 0; m < s->count; m++, a += n * n, x += n * width) {
-        for (int i = 0; i < n; i++)
-            for (int j = 0; j < n; j++)
-                lu[i * n + j] = s->turned ? a[j * n + i] : a[i * n + j];
-        for (int k = 0; k < n; k++) {
-            int pivot = k;
-            for (int i = k + 1; i < n; i++)
-                if (fabsf(lu[i * n + k]) > fabsf(lu[pivot * n + k]) || isnan(lu[i * n + k]))
-                    pivot = i;
-            if (lu[pivot * n + k] == 0.f)
-                return 0;
-            if (pivot != k) {
-                swap(lu + pivot * n, lu + k * n, n);
-                swap(x + pivot * width, x + k * width, width);
-            }
-            for (int i = k + 1; i < n; i++) {
-                const float factor = lu[i * n + k] / lu[k * n + k];
-                for (int j = k + 1; j < n; j++)
-                    lu[i * n + j] -= factor * lu[k * n + j];
-                for (int c = 0; c < width; c++)
-                    x[i * width + c] -= factor * x[k * width + c];
-            }
-        }
-        solve_triangle(lu, x, n, width, 1, 0);
-    }
-    return 1;
-}
-
 static void do_plan(const int32_t *words, float *const *buffers)
 {
     const int32_t count = words[0];
     const Place *places = (const Place *)(words + 1);
     Job job;
-    for (int i = 0; i < count; i++) {
-        float *base = buffers[places[i].buffer];
-        job.bases[i] = base + places[i].offset;
-    }
+    const int size = SIZES[((const Header *)(places + count))->real];
+    for (int i = 0; i < count; i++)
+        job.bases[i] = place_of(buffers, places[i], size);
     run_plan(&job, places + count);
 }
 
@@ -224,24 +102,25 @@ static int do_region(const Region *region, const int32_t *begins, const int32_t 
             do_plan(what, buffers);
             break;
         case PRODUCT:
-            do_product(what, buffers);
+            ((const Product *)what)->kind == DOUBLE ? do_product_double(what, buffers) : do_product_float(what, buffers);
             break;
         case COPY_ITEMS:
             do_copy(what, buffers);
             break;
         case REDUCE: {
             const Reduce *r = what;
-            reduce_here(at(buffers, r->to), at(buffers, r->from), r);
+            const int size = SIZES[r->kind];
+            (r->kind == DOUBLE ? reduce_double_here : reduce_here)(place_of(buffers, r->to, size), place_of(buffers, r->from, size), r);
             break;
         }
         case CHOLESKY:
-            do_cholesky(what, buffers);
+            ((const Squares *)what)->kind == DOUBLE ? do_cholesky_double(what, buffers) : do_cholesky_float(what, buffers);
             break;
         case TRIANGULAR:
-            do_triangular(what, buffers);
+            ((const Squares *)what)->kind == DOUBLE ? do_triangular_double(what, buffers) : do_triangular_float(what, buffers);
             break;
         case SOLVE:
-            if (!do_solve(what, buffers))
+            if (!(((const Squares *)what)->kind == DOUBLE ? do_solve_double(what, buffers) : do_solve_float(what, buffers)))
                 return i;
             break;
         case EACH:
@@ -345,11 +224,14 @@ static PyObject *run_region(PyObject *self, PyObject *const *args, Py_ssize_t co
     return failed >= 0 ? PyLong_FromLong(failed) : PyBool_FromLong(fits);
 }
 
-static PyObject *use_products(PyObject *self, PyObject *address)
+static PyObject *use_products(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    const unsigned long long given = PyLong_AsUnsignedLongLong(address);
-    if (given == (unsigned long long)-1 && PyErr_Occurred())
+    unsigned long long given[2] = {0, 0};
+    for (int i = 0; i < 2 && count == 2 && !PyErr_Occurred(); i++)
+        given[i] = PyLong_AsUnsignedLongLong(args[i]);
+    if (PyErr_Occurred())
         return NULL;
-    multiply = (Multiply)(uintptr_t)given;
+    multiply_float = (MultiplyFloats *)(uintptr_t)given[0];
+    multiply_double = (MultiplyDoubles *)(uintptr_t)given[1];
     Py_RETURN_NONE;
 }

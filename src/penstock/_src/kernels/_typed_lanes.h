@@ -65,6 +65,17 @@
     case TRUTH: ONE(unsigned char, A, a != 0)                                                                 \
     case INT32: ONE(int32_t, A, (int32_t)a)                                                                   \
     case INT64: ONE(int64_t, A, (int64_t)a)                                                                   \
+    case DOUBLE: ONE(double, A, (double)a)                                                                    \
+    }                                                                                                         \
+    return;
+
+#define REAL(A, power)                                                                                        \
+    switch (e->what) {                                                                                        \
+        COMPARED(A)                                                                                           \
+    case IS_NAN: ONE(unsigned char, A, a != a)                                                                \
+    case IS_INF: ONE(unsigned char, A, a - a != a - a && a == a)                                              \
+    case IS_FINITE: ONE(unsigned char, A, a - a == a - a)                                                     \
+    case POWER: TWO(A, A, power(a, b))                                                                        \
     }                                                                                                         \
     return;
 
@@ -76,23 +87,17 @@ TARGET static void NAME(do_each)(const Each *e, float *const *buffers)
         case TRUTH: CONVERTED(unsigned char)
         case INT32: CONVERTED(int32_t)
         case INT64: CONVERTED(int64_t)
+        case DOUBLE: CONVERTED(double)
         }
     if (e->what == SELECT)
         switch (e->kind) {
         case TRUTH: CHOICE(unsigned char)
-        case INT64: CHOICE(int64_t)
-        default: CHOICE(int32_t)              /* floats, too: their bits */
+        case INT64: case DOUBLE: CHOICE(int64_t)        /* of numbers, their bits */
+        default: CHOICE(int32_t)
         }
     switch (e->kind) {
-    case FLOAT:
-        switch (e->what) {
-            COMPARED(float)
-        case IS_NAN: ONE(unsigned char, float, a != a)
-        case IS_INF: ONE(unsigned char, float, a - a != a - a && a == a)
-        case IS_FINITE: ONE(unsigned char, float, a - a == a - a)
-        case POWER: TWO(float, float, powf(a, b))
-        }
-        return;
+    case FLOAT: REAL(float, powf)
+    case DOUBLE: REAL(double, pow)
     case TRUTH:
         switch (e->what) {
         case AND: TWO(unsigned char, unsigned char, a & b)
@@ -114,4 +119,5 @@ TARGET static void NAME(do_each)(const Each *e, float *const *buffers)
 #undef CHOICE
 #undef COMPARED
 #undef INTEGER
+#undef REAL
 #undef CONVERTED

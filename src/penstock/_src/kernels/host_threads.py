@@ -12,7 +12,7 @@ import torch
 
 from penstock._src.base import tracing
 
-_LAYOUTS = {"_fused": 4, "_rows": 1}         # of the code that modules of kernels read, and of their functions
+_LAYOUTS = {"_fused": 5, "_rows": 1}         # of the code that modules of kernels read, and of their functions
 
 
 class _Place(ctypes.Structure):

@@ -1,5 +1,5 @@
-"""Several operations on each element of float32 arrays, in one pass over them: `_fused.c`, compiled when penstock is
-installed with a compiler.
+"""Several operations on each element of arrays of floats, or of doubles, in one pass over them: `_fused.c`, compiled when
+penstock is installed with a compiler.
 
 Without it `available` returns False, and operations run one by one. A `Plan` is created once, for some sizes, and run on
 tensors of these sizes. What it computes is a list of *terms*, each of which may be used by those behind it.
@@ -25,9 +25,11 @@ _LIGHT = 0.25
 _NARROW, _FEW = 2, 256                              # columns with which many rows are faster one op at a time
 _VECTOR = 16                                        # elements of ATen's widest vectors
 _LONG = 1 << 12                                     # elements of an array on which an instruction is faster than ATen
-_BLOCK, WIDEST = 1 << 10, 1 << 12                   # elements of a block, and columns of rows that a block may have as a whole
+_BLOCK, WIDEST = 1 << 10, 1 << 12                   # floats of a block, and columns of rows that a block may have as a whole
 _LEAST = 128                                        # elements of a block that take longer than the instructions on them
 _ROOMS, _NARROW_ROOMS, _NUMBERS = 1 << 10, 2 << 10, 3 << 10      # slots, until it is known how many there are of each kind
+_KINDS = {torch.float32: 0, torch.float64: 4}       # of tensors that are not boolean, as `_fused.c` numbers them
+REALS = frozenset(_KINDS)
 _REDUCES = "ROW_"                                   # begins the names of instructions that make one number of a row
 _kernels = functools.partial(compiled, "_fused")
 
@@ -61,19 +63,19 @@ def by_instruction(kind: str, aten: Callable, in_place: bool = False) -> Callabl
 
 def log_softmax(x: torch.Tensor) -> torch.Tensor:
     """The logarithms of the softmax of rows. ATen takes several times as long where a row is shorter than its vectors."""
-    if type(x) is torch.Tensor and x.dtype is torch.float32 and x.ndim and 1 < x.shape[-1] < _VECTOR and \
+    if type(x) is torch.Tensor and x.dtype in REALS and x.ndim and 1 < x.shape[-1] < _VECTOR and \
             _FEW <= x.numel() <= LARGEST and x.is_cpu and x.is_contiguous() and available() and not tracing.lowering() and \
             not _is_wrapped(x):
-        return _log_softmax_plan(x.numel() // x.shape[-1], x.shape[-1]).run([x])[0].view(x.shape)
+        return _log_softmax_plan(x.numel() // x.shape[-1], x.shape[-1], x.dtype).run([x])[0].view(x.shape)
     return torch.log_softmax(x, -1)
 
 
 @functools.lru_cache(maxsize=64)
-def _log_softmax_plan(rows: int, columns: int) -> Plan:
+def _log_softmax_plan(rows: int, columns: int, dtype: torch.dtype) -> Plan:
     x = Columns(0, 0, columns)
     terms: list[Term] = [x, Step("ROW_MAXIMUM", (0,)), Step("SUB", (0, 1)), Step("EXP", (2,)), Step("ROW_SUM", (3,)),
                          Step("LOG", (4,)), Step("SUB", (2, 5))]
-    return Plan(rows, columns, [rows * columns], [(rows, columns)], terms, [(6, x)])
+    return Plan(rows, columns, [rows * columns], [(rows, columns)], terms, [(6, x)], dtype=dtype)
 
 
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # under vmap it has no memory
@@ -116,22 +118,23 @@ class Plan:
     """Computes `terms` and writes some of them into new tensors of the shapes `results`.
 
     `sizes` are the elements of the tensors that are given, of which those in `truths` are boolean; `written` says where in the
-    results (by their numbers) which terms go. All has `rows` times `columns` elements, and there is at least one; terms that
+    results (by their numbers) which terms go. All else is of one type, float32 or float64. All has `rows` times `columns` elements, and there is at least one; terms that
     are one number for each row have `rows`.
     """
 
     def __init__(self, rows: int, columns: int, sizes: Sequence[int], results: Sequence[tuple[int, ...]],
-                 terms: Sequence[Term], written: Sequence[tuple[int, Columns]], truths: Collection[int] = ()):
+                 terms: Sequence[Term], written: Sequence[tuple[int, Columns]], truths: Collection[int] = (),
+                 dtype: torch.dtype = torch.float32):
         self.rows, self.columns, self.sizes, self.results = rows, columns, list(sizes), list(results)
-        self.terms, self.written, self.truths = list(terms), list(written), frozenset(truths)
+        self.terms, self.written, self.truths, self.dtype = list(terms), list(written), frozenset(truths), dtype
         self._run = _kernels().run
         self._copies = False
-        self.code = _Assembler(rows, columns, sizes, results, terms, written, self.truths).code()
+        self.code = _Assembler(rows, columns, sizes, results, terms, written, self.truths, dtype).code()
 
     def run(self, values: list[torch.Tensor]) -> list[torch.Tensor]:
         """The results for some tensors."""
-        empty = torch.empty
-        results = [empty(shape) for shape in self.results]
+        empty, dtype = torch.empty, self.dtype
+        results = [empty(shape, dtype=dtype) for shape in self.results]
         if self._copies:
             values = [v.contiguous() for v in values]
         if not self._run(self.code, values, results):
@@ -146,7 +149,7 @@ class Plan:
         rest = [i for i in range(len(self.results)) if i not in chosen]
         written = [(term, _moved(to, rest, chosen, self.rows * self.columns)) for term, to in self.written]
         results = [*(self.results[i] for i in rest), (len(chosen), *self.results[chosen[0]])]
-        return Plan(self.rows, self.columns, self.sizes, results, self.terms, written, self.truths)
+        return Plan(self.rows, self.columns, self.sizes, results, self.terms, written, self.truths, self.dtype)
 
     def with_one_value(self, chosen: list[int]) -> Plan:
         """The same, with some of the given tensors, which are of the plan's shape, in one array: the last that is given."""
@@ -155,7 +158,7 @@ class Plan:
         terms = [_moved(t, rest, chosen, size) if isinstance(t, Columns) else t for t in self.terms]
         sizes = [*(self.sizes[i] for i in rest), size * len(chosen)]
         truths = [rest.index(i) for i in self.truths]
-        return Plan(self.rows, self.columns, sizes, self.results, terms, self.written, truths)
+        return Plan(self.rows, self.columns, sizes, self.results, terms, self.written, truths, self.dtype)
 
 
 def _moved(place: Columns, rest: list[int], chosen: list[int], size: int) -> Columns:
@@ -185,7 +188,9 @@ class _Assembler:
     """
 
     def __init__(self, rows: int, columns: int, sizes: Sequence[int], results: Sequence[tuple[int, ...]],
-                 terms: Sequence[Term], written: Sequence[tuple[int, Columns]], truths: Collection[int] = ()):
+                 terms: Sequence[Term], written: Sequence[tuple[int, Columns]], truths: Collection[int] = (),
+                 dtype: torch.dtype = torch.float32):
+        self.real, self.bytes = _KINDS[dtype], dtype.itemsize
         terms, written = _without_copies(terms, written)
         self.shape, self.sizes, self.given = (rows, columns), [*sizes, *map(math.prod, results)], len(sizes)
         self.terms, self.truths = terms, truths
@@ -243,11 +248,11 @@ class _Assembler:
                 self.whole and self.shape[1] > WIDEST:
             raise ValueError("too much for one plan")
         header = (self.given, len(self.sizes) - self.given, *self.shape, len(self.operands), self.rooms[False],
-                  self.rooms[True], len(self.numbers), len(rows), math.ceil(self.work), self._down(), self.whole)
+                  self.rooms[True], len(self.numbers), len(rows), math.ceil(self.work), self._down(), self.whole, self.real)
         truths = [i in self.truths for i in range(len(self.sizes))]
         flat = [*header, *self.sizes, *truths, *(n for o in self.operands for n in self._numbers_of(o)),
                 *(n for row in rows for n in row)]
-        return struct.pack(f"={len(flat)}i{len(self.numbers)}f", *flat, *self.numbers)
+        return struct.pack(f"={len(flat)}i{len(self.numbers)}{'f' if self.bytes == 4 else 'd'}", *flat, *self.numbers)
 
     def _numbers_of(self, o: Columns) -> tuple[int, ...]:
         """An operand as `_fused.c` has it: one without turns or periods has those of all rows."""
@@ -258,7 +263,7 @@ class _Assembler:
         """The rows of a block: as many as fit, without an operand that begins again within them. If these are too few, all that
         fit: then rows of such operands are copied."""
         rows, columns = self.shape
-        down = max(1, _BLOCK // columns)
+        down = max(1, _BLOCK * 4 // self.bytes // columns)
         turning = [o for o in self.operands if o.period or o.every]
         limits = {n for o in turning for n in (o.period, o.every) if n}
         even = down if not limits else max(d for d in range(1, down + 1) if all(n % d == 0 for n in limits))
@@ -308,4 +313,4 @@ class _Assembler:
     def _write(self, kind: str, to: int, sources: tuple[int, ...]) -> None:
         padded = (*sources, *[sources[0]] * (3 - len(sources)))
         self.instructions.append((getattr(_kernels(), kind), to, *padded))
-        self.work += _WORK.get(kind, _LIGHT)
+        self.work += _WORK.get(kind, _LIGHT) * self.bytes / 4

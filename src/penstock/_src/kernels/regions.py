@@ -2,7 +2,7 @@
 
 Calling a torch operation takes about a microsecond, independent of its size. A `Region` is a list of instructions on buffers,
 written once by a `Builder` for some shapes: pointwise plans (`pointwise.py`), products of matrices, copies and reductions of
-floats; pointwise operations, reductions and positions of integers and booleans; and draws of few random numbers.
+floats or doubles; pointwise operations, reductions and positions of integers and booleans; and draws of few random numbers.
 Slices, transposes and reshapes are `View`s and cost nothing.
 """
 from __future__ import annotations
@@ -24,12 +24,13 @@ from penstock._src.kernels.pointwise import PER_ROW, SAME, Columns, Plan, Step, 
 
 _PLAN, _PRODUCT, _COPY, _REDUCE, _CHOLESKY, _TRIANGULAR, _SOLVE, _EACH, _DIVIDE, _FOLD, _POSITION, _TOP, _GATHER, _ONE_HOT, \
     _RUNNING, _SEGMENTS, _DRAW, _SEEDED = range(18)
-FLOAT, TRUTH, INT32, INT64 = range(4)               # kinds of elements
+FLOAT, TRUTH, INT32, INT64, DOUBLE = range(5)       # kinds of elements
 _DISTRIBUTIONS = {philox.uniform: 0, philox.normal: 1, philox.uniform_int: 2, philox.full_int: 2}
 Source = Callable[[Any], philox.Stream]             # the stream of a draw, in the context of a step
-KINDS = {torch.float32: FLOAT, torch.bool: TRUTH, torch.int32: INT32, torch.int64: INT64}
+KINDS = {torch.float32: FLOAT, torch.bool: TRUTH, torch.int32: INT32, torch.int64: INT64, torch.float64: DOUBLE}
 _TYPES = tuple(KINDS)
-_BYTES = (4, 1, 4, 8)
+_REALS = (FLOAT, DOUBLE)
+_BYTES = (4, 1, 4, 8, 8)
 _AXES = 4                                           # of operands that need not be contiguous
 _ALIGNED = 16                                       # elements at whose multiples buffers begin
 _MOST = 1 << 22                                     # elements of all buffers between operations
@@ -45,27 +46,27 @@ class Unfit(Exception):
 @functools.cache
 def available() -> bool:
     """Whether regions run here: the kernels are compiled, and torch's library has products of matrices."""
-    kernels, sgemm = compiled("_fused"), library_sgemm()
-    if kernels is None or not sgemm:
+    kernels, sgemm, dgemm = compiled("_fused"), library_product("sgemm"), library_product("dgemm")
+    if kernels is None or not sgemm or not dgemm:
         return False
-    kernels.use_products(products.fastest_sgemm(sgemm))
+    kernels.use_products(products.fastest_sgemm(sgemm), dgemm)
     return True
 
 
-def library_sgemm() -> int | None:
-    """The address of sgemm of the library that torch uses."""
+def library_product(name: str) -> int | None:
+    """The address of sgemm or dgemm of the library that torch uses."""
     try:
-        return ctypes.cast(ctypes.CDLL(None).sgemm_, ctypes.c_void_p).value
+        return ctypes.cast(getattr(ctypes.CDLL(None), f"{name}_"), ctypes.c_void_p).value
     except AttributeError:
-        return _in_torch()
+        return _in_torch(name)
 
 
-def _in_torch() -> int | None:
-    """The address of sgemm in torch's library for the CPU."""
+def _in_torch(name: str) -> int | None:
+    """The address of such a function in torch's library for the CPU."""
     try:
         with open("/proc/self/maps") as f:
             paths = {line.split(None, 5)[5].strip() for line in f if "libtorch_cpu" in line}
-        return ctypes.cast(ctypes.CDLL(paths.pop()).sgemm_, ctypes.c_void_p).value if len(paths) == 1 else None
+        return ctypes.cast(getattr(ctypes.CDLL(paths.pop()), f"{name}_"), ctypes.c_void_p).value if len(paths) == 1 else None
     except (OSError, AttributeError):
         return None
 
@@ -217,9 +218,9 @@ class Builder:
         """The number of elements."""
         return math.prod(view.dims)
 
-    def filled(self, dims: Sequence[int], value: float) -> View:
+    def filled(self, dims: Sequence[int], value: float, kind: int = FLOAT) -> View:
         """A new buffer that holds one number."""
-        return self.terms(dims, [value], lambda terms, x: x)
+        return self.terms(dims, [value], lambda terms, x: x, kind)
 
     # -- instructions -------------------------------------------------------------------------------------------------------
     def copy(self, to: View, view: View) -> None:
@@ -228,7 +229,7 @@ class Builder:
         if to.kind != view.kind:
             raise Unfit("different types")
         numbers = [_BYTES[view.kind], *dims, *strides[0], *strides[1]]
-        self._add(_COPY, lambda at: [at[to.buffer], to.offset, at[view.buffer], view.offset, *numbers], to, view, any_kind=True)
+        self._add(_COPY, lambda at: [at[to.buffer], to.offset, at[view.buffer], view.offset, *numbers], to, view)
 
     def joined(self, views: Sequence[View], axis: int) -> View:
         """Views concatenated along an axis."""
@@ -248,13 +249,14 @@ class Builder:
         if a.dims[:-2] != b.dims[:-2] or a.dims[-1] != b.dims[-2]:
             raise Unfit("shapes do not match")
         (a, a_turned), (b, b_turned) = self._matrix(a), self._matrix(b)
-        to = self.new((*a.dims[:-1], b.dims[-1]))
+        kind = self._real(a, b)
+        to = self.new((*a.dims[:-1], b.dims[-1]), kind)
         rows, depth, columns, count = a.dims[-2], a.dims[-1], b.dims[-1], math.prod(a.dims[:-2])
         numbers = [(v.offset, v.strides[-1] if turned else v.strides[-2], v.strides[-3] if len(v.dims) > 2 else 0)
                    for v, turned in ((a, a_turned), (b, b_turned))]
 
         def words(at: dict[int, int]) -> list[int]:
-            return [count, rows, columns, depth, a_turned, b_turned, at[a.buffer], *numbers[0], at[b.buffer], *numbers[1],
+            return [kind, count, rows, columns, depth, a_turned, b_turned, at[a.buffer], *numbers[0], at[b.buffer], *numbers[1],
                     at[to.buffer], 0, columns, rows * columns]
         self._add(_PRODUCT, words, to, a, b)
         return to
@@ -275,9 +277,9 @@ class Builder:
     def reduced(self, view: View, axes: Iterable[int], greatest: bool = False, scale: float = 1.0) -> View:
         """The sum, or the greatest, over some axes, which have size 1 then."""
         view, sizes, dims = self._to_reduce(view, axes)
-        to = self.new(dims)
-        bits = struct.unpack("=i", struct.pack("=f", scale))[0]
-        numbers = [int(greatest), *sizes, bits]
+        kind = self._real(view)
+        to = self.new(dims, kind)
+        numbers = [int(greatest), kind, *sizes, *struct.unpack("=2i", struct.pack("=d", scale))]
         self._add(_REDUCE, lambda at: [at[to.buffer], 0, at[view.buffer], view.offset, *numbers], to, view)
         return to
 
@@ -403,8 +405,7 @@ class Builder:
             raise Unfit("another seed")
         seed = self.packed(seed)
         to, numbers = self._draw(few, 0)
-        self._add(_SEEDED, lambda at: [at[to.buffer], to.offset, *numbers, at[seed.buffer], seed.offset, seed.kind], to, seed,
-                  any_kind=True)
+        self._add(_SEEDED, lambda at: [at[to.buffer], to.offset, *numbers, at[seed.buffer], seed.offset, seed.kind], to, seed)
         return to
 
     def _draw(self, few: philox.Few, number: int) -> tuple[View, list[int]]:
@@ -424,8 +425,7 @@ class Builder:
     def _typed(self, kind: int, views: Sequence[View], numbers: Sequence[int]) -> None:
         """An instruction on elements of any kind; it writes the first view."""
         places = [(v.buffer, v.offset) for v in views]
-        self._add(kind, lambda at: [*(n for buffer, offset in places for n in (at[buffer], offset)), *numbers], *views,
-                  any_kind=True)
+        self._add(kind, lambda at: [*(n for buffer, offset in places for n in (at[buffer], offset)), *numbers], *views)
 
     # -- matrices -----------------------------------------------------------------------------------------------------------
 
@@ -448,8 +448,9 @@ class Builder:
             raise Unfit("shapes do not fit")
         matrix = self.packed(matrix)
         sides = matrix if sides is None else self.packed(sides)
-        to, spare = self.new(sides.dims), self.new((size, size))
-        numbers = [math.prod(matrix.dims[:-2]), size, width, int(upper), int(turned)]
+        real = self._real(matrix, sides)
+        to, spare = self.new(sides.dims, real), self.new((size, size), real)
+        numbers = [real, math.prod(matrix.dims[:-2]), size, width, int(upper), int(turned)]
 
         def words(at: dict[int, int]) -> list[int]:
             return [n for v in (to, matrix, sides, spare) for n in (at[v.buffer], v.offset)] + numbers
@@ -464,11 +465,12 @@ class Builder:
     def plan(self, plan: Plan, views: Sequence[View]) -> list[View]:
         """The results of a plan."""
         views = [self.copied(v) if v.truth and v.offset else self.packed(v) for v in views]
-        if any(v.kind in (INT32, INT64) for v in views):
-            raise Unfit("integers")
+        kind = KINDS[plan.dtype]
+        if any(v.kind not in (kind, TRUTH) for v in views):
+            raise Unfit("other types")
         if [math.prod(v.dims) for v in views] != plan.sizes or {i for i, v in enumerate(views) if v.truth} != plan.truths:
             raise Unfit("shapes do not match")
-        results = [self.new(dims) for dims in plan.results]
+        results = [self.new(dims, kind) for dims in plan.results]
         places = [(v.buffer, v.offset) for v in (*views, *results)]
 
         def words(at: dict[int, int]) -> list[int]:
@@ -476,8 +478,16 @@ class Builder:
         self.instructions.append(_Instruction(_PLAN, words, -1, tuple(b for b, _ in places), plan.code))
         return results
 
-    def terms(self, dims: Sequence[int], views: Sequence[View | float], write: Callable[..., int]) -> View:
-        """What `write(terms, *sources)` writes as terms of a plan, on views that are repeated over a shape."""
+    def terms(self, dims: Sequence[int], views: Sequence[View | float], write: Callable[..., int],
+              kind: int | None = None) -> View:
+        """What `write(terms, *sources)` writes as terms of a plan, on views that are repeated over a shape.
+
+        Its elements are of the kind of the views, or of `kind` where there are none but booleans.
+        """
+        if kind is None:
+            kind = next((v.kind for v in views if isinstance(v, View) and not v.truth), FLOAT)
+        if kind not in _REALS:
+            raise Unfit("not floats")
         rows, columns = math.prod(dims[:-1]), dims[-1] if dims else 1
         made = Terms()
         given: list[View] = []
@@ -502,15 +512,19 @@ class Builder:
         truths = [i for i, v in enumerate(given) if v.truth]
         try:
             plan = Plan(rows, columns, [math.prod(v.dims) for v in given], [tuple(dims)], made.terms,
-                        [(found, Columns(0, 0, columns))], truths)
+                        [(found, Columns(0, 0, columns))], truths, _TYPES[kind])
         except ValueError as e:
             raise Unfit(str(e)) from None
         return self.plan(plan, given)[0]
 
-    def _add(self, kind: int, words: Callable[[dict[int, int]], list[int]], to: View, *reads: View,
-             any_kind: bool = False) -> None:
-        if not any_kind and any(v.kind != FLOAT for v in reads):
+    def _real(self, *views: View) -> int:
+        """The kind of views of floats, or of doubles."""
+        kind, *others = {v.kind for v in views}
+        if others or kind not in _REALS:
             raise Unfit("not floats")
+        return kind
+
+    def _add(self, kind: int, words: Callable[[dict[int, int]], list[int]], to: View, *reads: View) -> None:
         self.instructions.append(_Instruction(kind, words, to.buffer, (to.buffer, *(v.buffer for v in reads))))
 
     # -- code ---------------------------------------------------------------------------------------------------------------

@@ -198,7 +198,7 @@ for _made in (matrix_diag_op, batch_matrix_diag):
 
 @rules.regions.lower(matrix_diag_op)
 def _matrix_diag_in_region(op, r):
-    found = r.filled(op.outputs[0].static_dims, 0.0)
+    found = r.filled(op.outputs[0].static_dims, 0.0, r.kind(op.outputs[0]))
     r.copy(r.diagonal(found), r.view(op.inputs[0]))
     return [found]
 
@@ -444,7 +444,7 @@ def _band_part_in_region(op, r):
     rows, cols = view.dims[-2:]
     if rows > _WRITTEN or lower > rows or upper > cols:
         raise r.Unfit("too many rows")
-    found = r.filled(view.dims, 0.0)
+    found = r.filled(view.dims, 0.0, view.kind)
     for i in range(rows):
         begin, end = max(0, i - lower) if lower >= 0 else 0, min(cols, i + upper + 1) if upper >= 0 else cols
         if begin < end:

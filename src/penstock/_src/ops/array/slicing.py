@@ -220,7 +220,7 @@ def _strided_slice_in_region(op, r):
 
 @rules.regions.lower(strided_slice_grad)
 def _strided_slice_grad_in_region(op, r):
-    to = r.filled(op.outputs[0].static_dims, 0.0)
+    to = r.filled(op.outputs[0].static_dims, 0.0, r.kind(op.outputs[0]))
     part, dy = _part_in_region(op, r, to, op.inputs[1:4]), r.view(op.inputs[4])
     if part.dims != dy.dims:
         raise r.Unfit("another shape")

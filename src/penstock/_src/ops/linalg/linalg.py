@@ -209,8 +209,8 @@ def _matrix_inverse_kernel(input, *, adjoint):
 @rules.regions.lower(matrix_inverse_op)
 def _matrix_inverse_in_region(op, r):
     matrix = r.view(op.inputs[0])
-    unit = r.filled(matrix.dims, 0.0)
-    r.copy(r.diagonal(unit), r.filled(matrix.dims[:-1], 1.0))
+    unit = r.filled(matrix.dims, 0.0, matrix.kind)
+    r.copy(r.diagonal(unit), r.filled(matrix.dims[:-1], 1.0, matrix.kind))
     return [r.solved(matrix, unit, op.attrs["adjoint"], _SINGULAR)]
 
 

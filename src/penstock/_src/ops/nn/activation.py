@@ -338,24 +338,24 @@ softplus_grad = _activation_grad("SoftplusGrad", _FLOAT)
 _LINEAR = 20.0
 
 
-def _linear_from(features: torch.Tensor) -> float:
-    """Where log(1 + exp(x)) is x in the type of `features`."""
-    return 40.0 if features.dtype is torch.float64 else _LINEAR
+def _linear_from(dtype: torch.dtype | None) -> float:
+    """Where log(1 + exp(x)) is x in a type."""
+    return 40.0 if dtype is torch.float64 else _LINEAR
 
 
-softplus.kernel(lambda features: aten.softplus(features, 1, _linear_from(features)))
+softplus.kernel(lambda features: aten.softplus(features, 1, _linear_from(features.dtype)))
 
 
 @softplus_grad.kernel
 def _softplus_grad_kernel(gradients, features):
     check_same_shape(gradients, features)
-    return aten.softplus_backward(gradients, features, 1, _linear_from(features))
+    return aten.softplus_backward(gradients, features, 1, _linear_from(features.dtype))
 
 
 @rules.pointwise.formula(softplus)
 def _softplus_terms(terms: Any, op: Any, x: int) -> int:
     near = terms.step_of("LOG1P", terms.step_of("EXP", x))
-    return terms.step_of("SELECT", terms.step_of("GREATER", x, terms.number(_LINEAR)), x, near)
+    return terms.step_of("SELECT", terms.step_of("GREATER", x, terms.number(_linear_from(op.inputs[0].dtype.torch))), x, near)
 
 
 @rules.pointwise.formula(softplus_grad)

@@ -376,7 +376,7 @@ class Gradient:
         if op.opdef in rules.algebra.joins:
             return bool(op.inputs) and self._is_joined(_behind(op.inputs[0]).op)
         return self.step.joins_pointwise and op.opdef in rules.pointwise.instruction and rules.is_pointwise(op) and \
-            _known(op.outputs[0].static_dims) and op.outputs[0].dtype == dtypes.float32
+            _known(op.outputs[0].static_dims) and op.outputs[0].dtype in (dtypes.float32, dtypes.float64)
 
     # -- ops on saved values -----------------------------------------------------------------------------------
     def _is_ahead(self, t: Value) -> bool:

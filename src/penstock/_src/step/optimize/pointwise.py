@@ -45,7 +45,8 @@ _ARRAYS = 2                  # heavy instructions that take as long as writing o
 _AGAIN = 20                  # ops of other groups that one computes again, at most
 _LARGE = 1 << 14             # the fewest elements of arrays outside loops
 MOST = 48
-_TYPES = (dtypes.float32, dtypes.bool)            # booleans only between joined ops
+_REALS = (dtypes.float32, dtypes.float64)         # one of them in a group, and
+_TYPES = (*_REALS, dtypes.bool)                   # booleans, only between joined ops
 _EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are inspected
 
 
@@ -148,7 +149,7 @@ def _made(group: list[Node], by: dict[int, Value], step: StepGraph, *known: Any)
 
 
 def _is_able(op: Node, step: StepGraph) -> bool:
-    """Whether an op may be one of several: on float32 arrays of its shape, what is repeated over them, and numbers."""
+    """Whether an op may be one of several: on arrays of its shape and type, what is repeated over them, and numbers."""
     if not rules.is_pointwise(op) or op.control_inputs or id(op.outputs[0]) in step.fed:
         return False
     out = op.outputs[0]
@@ -162,7 +163,9 @@ def _is_able(op: Node, step: StepGraph) -> bool:
         return False
     if op.opdef in rules.pointwise.over_rows and not _SHORTEST <= dims[-1] <= pointwise.WIDEST:
         return False
-    return all(t.dtype == dtypes.float32 and (_place(t, dims) is not None or number_of(t, step) is not None)
+    if len(_reals([op])) > 1:
+        return False
+    return all(t.dtype in _REALS and (_place(t, dims) is not None or number_of(t, step) is not None)
                or t.dtype == dtypes.bool and (_place(t, dims) or (-1,))[0] >= 0 for t in values_of(op))
 
 
@@ -235,7 +238,7 @@ def groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]],
                     level.update(dict.fromkeys(group[s], level[op]))
             near = {id(group[s]): s for s in close if level[s] == level[op]}
             members = [op, *(o for s in near.values() for o in group[s])]
-            if len(members) <= MOST and len(widths(members)) <= 1 and sums_one_way(members) and transfers.may_be_one(members):
+            if len(members) <= MOST and _agree(members) and sums_one_way(members) and transfers.may_be_one(members):
                 for s in near.values():
                     _merge(group, op, s)
             else:
@@ -244,7 +247,7 @@ def groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]],
             for a, b in itertools.pairwise(s for s in sources if s in able):
                 if level[a] == level[b] and (a in late) is (b in late) and a.place == b.place and \
                         a.outputs[0].static_dims == b.outputs[0].static_dims and \
-                        len(group[a]) + len(group[b]) <= MOST and len(widths([*group[a], *group[b]])) <= 1 and \
+                        len(group[a]) + len(group[b]) <= MOST and _agree([*group[a], *group[b]]) and \
                         sums_one_way([*group[a], *group[b]]) and \
                         transfers.may_be_one([*group[a], *group[b]]):
                     _merge(group, a, b)
@@ -259,7 +262,7 @@ def fit(op: Node, source: Node) -> bool:
         return False
     if source.opdef in rules.pointwise.reduces and not source.attrs["keep_dims"]:
         return False
-    return shape_of(op)[0] == shape_of(source)[0] and len(widths([op, source])) <= 1
+    return shape_of(op)[0] == shape_of(source)[0] and _agree([op, source])
 
 
 def sums_one_way(ops: Iterable[Node]) -> bool:
@@ -276,6 +279,17 @@ def is_light(op: Node) -> bool:
 def widths(ops: Iterable[Node]) -> set[int]:
     """The numbers of columns of some ops. One column goes with any number of them: it is one number for each row."""
     return {shape_of(op)[1] for op in ops} - {1}
+
+
+def _reals(ops: Iterable[Node]) -> set[dtypes.DType]:
+    """The types of the numbers that some ops of the host compute with; kernels of GPUs convert them."""
+    return {t.dtype for op in ops if op.place is None or op.place.kernel_type == "cpu" for t in (*op.outputs, *values_of(op))
+            if t.dtype != dtypes.bool}
+
+
+def _agree(ops: list[Node]) -> bool:
+    """Whether ops have the same columns and types."""
+    return len(widths(ops)) <= 1 and len(_reals(ops)) <= 1
 
 
 def _only_for(op: Node, group: list[Node], users: dict[int, list[Node]]) -> bool:
@@ -299,6 +313,7 @@ class _Group:
         self.again = again                  # tensor id, user: which values are computed again where they are used
         self.inside = set(ops)
         self.columns = max(shape_of(op)[1] for op in ops)
+        self.real = next(iter(_reals(ops)), dtypes.float32)
         self.dims: tuple = (*shape_of(ops[0])[0], self.columns)
         self.rows = math.prod(self.dims[:-1])
         self.given: dict[int, Value] = {}
@@ -330,9 +345,9 @@ class _Group:
         given = list(self.given.values())
         truths = [i for i, t in enumerate(given) if t.dtype == dtypes.bool]
         plan = Plan(self.rows, self.columns, [math.prod(t.static_dims) for t in given],      # type: ignore[arg-type]
-                    [t.static_dims for t in outputs], self.terms, written, truths)           # type: ignore[misc]
+                    [t.static_dims for t in outputs], self.terms, written, truths, self.real.torch)   # type: ignore[misc, arg-type]
         last = self.ops[-1]
-        attrs = {"N": len(given), "M": len(outputs), "T": dtypes.float32, "plan": plan}
+        attrs = {"N": len(given), "M": len(outputs), "T": self.real, "plan": plan}
         made = self.step.make("_Pointwise", given, attrs, last, [t.static_dims for t in outputs],
                               [t.dtype for t in outputs], [])
         made.counts = (len(given),)
@@ -372,7 +387,7 @@ class _Group:
     def _is_again(self, t: Value) -> bool:
         """Whether a value of another group is one that can be computed here."""
         return t.op in self.home and t.op not in self.inside and t.static_dims == self.dims and id(t) not in self.fetched and \
-            t.op.opdef not in rules.pointwise.over_rows
+            t.op.opdef not in rules.pointwise.over_rows and _reals([t.op]) <= {self.real}
 
     def _is_stored(self, t: Value) -> bool:
         """Whether ops other than those of this group, and of that which computes it, use a value."""

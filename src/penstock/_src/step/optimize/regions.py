@@ -2,7 +2,7 @@
 
 An iteration of a loop is a few products of small matrices, and pointwise ops, parts and joins between them: calling each takes
 longer than computing it. Ops with a rule for regions (`rules.regions`), those of pointwise plans, and those that only move
-elements are joined (`kernels/regions.py`). Elements are floats, integers or booleans; scalars that a loop keeps as Python
+elements are joined (`kernels/regions.py`). Elements are floats, doubles, integers or booleans; scalars that a loop keeps as Python
 numbers stay so.
 
 Levels determine what may be joined: a consumer of a region's result through an op that cannot be in a region has a higher
@@ -44,7 +44,8 @@ _LARGEST = 1 << 16           # elements of a result: larger arrays take longer t
 _FEW = 1 << 9                # elements of which a function is computed one by one: ATen computes more of them in vectors
 _LARGEST_GIVEN = 1 << 20     # of what is read
 _LARGEST_TABLE = 1 << 30     # of what rows are gathered from
-_KINDS = {dtypes.float32: regions.FLOAT, dtypes.bool: regions.TRUTH, dtypes.int32: regions.INT32, dtypes.int64: regions.INT64}
+_REALS = (dtypes.float32, dtypes.float64)
+_KINDS = {t: regions.KINDS[t.torch] for t in (*_REALS, dtypes.bool, dtypes.int32, dtypes.int64) if t.torch is not None}
 
 
 def join_regions_of_body(step: StepGraph) -> None:
@@ -66,7 +67,7 @@ def join_regions(step: StepGraph) -> None:
         return
     draws = {op for op in step.ops if op.opdef.random}       # a recording draws by itself (step/compile/recorded.py)
     able = _able(step, draws)
-    calls = [op for op in able if not _is_view(op) and op.outputs[0].dtype == dtypes.float32]
+    calls = [op for op in able if not _is_view(op) and op.outputs[0].dtype in _REALS]
     if len(calls) >= _MANY and sum(op.opdef not in rules.small.text for op in calls) >= _OTHERS:
         join_among(step, able)
         _join(step, _able(step, draws))
@@ -275,9 +276,9 @@ def _rule(op: Node) -> Any:
 
 
 def _is_of_floats(op: Node) -> bool:
-    """Whether an op computes floats of floats, and of conditions on them."""
-    values = _values(op)
-    return op.outputs[0].dtype == dtypes.float32 and all(t.dtype in (dtypes.float32, dtypes.bool) for t in values)
+    """Whether an op computes floats of floats, or doubles of doubles, and of conditions on them."""
+    kind = op.outputs[0].dtype
+    return kind in _REALS and all(t.dtype in (kind, dtypes.bool) for t in _values(op))
 
 
 def _values(op: Node) -> Sequence[Value]:
@@ -346,7 +347,7 @@ class Writer(Builder):
 
     def operand(self, t: Value) -> View | float:
         """A tensor as an operand of pointwise instructions: constant scalars are numbers."""
-        if t.static_dims == () and _is_constant(t, self.step) and t.dtype == dtypes.float32:
+        if t.static_dims == () and _is_constant(t, self.step) and t.dtype in _REALS:
             return float(self.constant(t))
         return self.view(t)
 
@@ -376,7 +377,7 @@ def _function(op: Node, r: Writer) -> list[View]:
     dims = op.outputs[0].static_dims or ()
     if math.prod(dims) > _FEW:
         raise Unfit("many elements")
-    return [r.each(rules.regions.functions[op.opdef], [r.view(t) for t in op.inputs], dims, regions.FLOAT)]
+    return [r.each(rules.regions.functions[op.opdef], [r.view(t) for t in op.inputs], dims, _KINDS[op.outputs[0].dtype])]
 
 
 def _folded(op: Node, r: Writer) -> list[View]:
@@ -396,7 +397,7 @@ def _pointwise(op: Node, r: Writer) -> list[View]:
         if op.opdef in rules.algebra.sums:
             return functools.reduce(functools.partial(terms.step_of, kind), sources)
         return terms.step_of(kind, *sources)
-    return [r.terms(dims, [r.operand(t) for t in values], write)]
+    return [r.terms(dims, [r.operand(t) for t in values], write, _KINDS[op.outputs[0].dtype])]
 
 
 def _reduction(op: Node, r: Writer) -> list[View]:

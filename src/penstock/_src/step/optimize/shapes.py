@@ -34,7 +34,7 @@ from penstock._src.step.optimize.inlining import function_body, inline_calls
 
 _ROUNDS = 8          # then nothing is claimed
 _SMALL = 64          # elements of a constant that is known in functions
-_FIXED = (dtypes.int32, dtypes.int64, dtypes.bool, dtypes.float32)
+_FIXED = (dtypes.int32, dtypes.int64, dtypes.bool, dtypes.float32, dtypes.float64)
 
 
 def specialize_shapes(step: StepGraph, known: list) -> list:
