@@ -5,6 +5,7 @@ import pytest
 import penstock as tf2
 import penstock.compat.v1 as tf
 from penstock._src.step.compile.arriving import Arriving
+from penstock._src.step.optimize.variants import Variants
 
 X = np.arange(30, dtype=np.float32).reshape(10, 3)
 PARTS = X[:4], X[4:8], X[8:]
@@ -148,3 +149,49 @@ def test_training_from_batches_of_unknown_size_equals_training_from_feeds():
     np.testing.assert_allclose(losses, other, rtol=1e-5)
     np.testing.assert_allclose(values[0], wanted[0], rtol=1e-5)
     assert values[1] == wanted[1] == 12
+
+
+def parts_of(runnable):
+    """The parts of a step, in order."""
+    return [*parts_of(runnable.first), *parts_of(runnable.rest)] if isinstance(runnable, Arriving) else [runnable]
+
+
+def test_batches_after_effects_get_programs_for_their_sizes():
+    """A read before the effect returns the old value, one after it the new value, also of what is fetched."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        take = tf.data.make_one_shot_iterator(batches(repeats=12)).get_next
+        w = tf.get_variable("w", [3, 5], initializer=tf.constant_initializer(0.01), use_resource=True)
+        batch = take()
+        before = w.read_value()
+        with tf.control_dependencies([before]):
+            update = tf.assign_add(w, tf.tile(tf.reduce_mean(batch, 0)[:, None] * 1e-3, [1, 5]))
+        with tf.control_dependencies([update]):
+            after, other = w.read_value(), take()
+        fetches = [before, after, scores(other, after), scores(batch, before)]
+        sess.run(w.initializer)
+        held, rows = np.full((3, 5), 0.01, np.float32), [part for _ in range(12) for part in PARTS]
+        for one, two in zip(rows[::2], rows[1::2], strict=True):
+            old, new, later, first = sess.run(fetches)
+            np.testing.assert_allclose(old, held, rtol=1e-6)
+            np.testing.assert_allclose(first, expected(one, held), rtol=1e-5)
+            held = held + one.mean(0)[:, None] * np.float32(1e-3)
+            np.testing.assert_allclose(new, held, rtol=1e-6)
+            np.testing.assert_allclose(later, expected(two, held), rtol=1e-5)
+        step = runnables(sess)[-1]
+        assert len(parts_of(step)) == 4 and isinstance(step.rest, Arriving) and not step.rest.takes
+        assert [len(part._made) for part in parts_of(step) if isinstance(part, Variants)] == [2, 3]
+        text = sess.explain(fetches)
+        assert text.count("# Data arrives:") == 2 and "# Before more data arrives:" in text
+
+
+def test_a_function_that_takes_many_batches_is_cut_some_times():
+    iterator, w = iter(batches(repeats=None)), tf2.Variable(np.zeros(3, np.float32))
+
+    @tf2.function
+    def step():
+        for _ in range(20):
+            w.assign_add(tf2.reduce_sum(next(iterator), 0))
+        return w.read_value()
+    for i in range(1, 4):
+        total = sum((PARTS[k % 3].sum(0) for k in range(20 * i)), np.zeros(3))
+        np.testing.assert_allclose(step(), total, rtol=1e-5)

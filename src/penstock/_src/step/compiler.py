@@ -40,13 +40,24 @@ def compile_step(spec: StepSpec, env: StepEnv) -> Runnable:
     keep_freed()
     if not (env.whole and env.options.shape_optimization):
         return runnable_of(optimized(spec, env), env, Origin(spec, env))
-    cut = Cut()
-    first = optimized(spec, env, part=None if spec.place is not None else cut.first)
-    if cut.found:
-        return Arriving(runnable_of(first, env), _variants(optimized(spec, env, part=cut.rest), spec, env, cut.rest))
-    if spec.shapes_open:
-        return _variants(first, spec, env)
-    return runnable_of(first, env, Origin(spec, env))
+    return _cut_off(spec, env, None)
+
+
+def _cut_off(spec: StepSpec, env: StepEnv, before: Cut | None) -> Runnable:
+    """A step, or what a cut has left of it, cut again where data arrives."""
+    cut = Cut(before)
+    made = optimized(spec, env, part=None if spec.place is not None else cut.first)
+    is_open = before is not None or spec.shapes_open
+    if not cut.found:
+        return _variants(made, spec, env, None if before is None else before.rest) if is_open else \
+            runnable_of(made, env, Origin(spec, env))
+    if cut.takes:
+        first: Runnable = runnable_of(made, env)
+    elif is_open:
+        first = _variants(made, spec, env, cut.first)
+    else:
+        first = runnable_of(made, env, Origin(spec, env, None, cut.first))
+    return Arriving(first, _cut_off(spec, env, cut), cut.takes)
 
 
 def _variants(general: StepGraph, spec: StepSpec, env: StepEnv, part: Pass | None = None) -> Variants:
