@@ -58,7 +58,8 @@ def test_each_instruction(kind, rows, columns, dtype):
     terms = [*(whole(i, columns) for i in range(count)), Step(kind, tuple(range(count)))]
     plan = Plan(rows, columns, [rows * columns] * count, [(rows, columns)], terms, [(count, whole(0, columns))], dtype=dtype)
     found, = plan.run(values)
-    torch.testing.assert_close(found, function(*values), rtol=tolerance(dtype, 3e-6), atol=tolerance(dtype, 1e-7), equal_nan=True)
+    torch.testing.assert_close(found, function(*values), rtol=tolerance(dtype, 3e-6), atol=tolerance(dtype, 1e-7),
+                               equal_nan=True)
 
 
 def both(x: torch.Tensor) -> list[torch.Tensor]:
@@ -93,10 +94,9 @@ DOUBLES = {"EXP": np.exp, "LOG": np.log, "LOG1P": np.log1p, "EXPM1": np.expm1, "
 @pytest.mark.parametrize("kind", DOUBLES)
 def test_functions_of_doubles_are_right_to_two_units_in_the_last_place(kind):
     """Also where numbers are odd: what is smaller than normal numbers is right to one of the smallest, or 0."""
-    x = torch.cat([torch.linspace(-750, 750, 100_001, dtype=torch.double), torch.logspace(-300, 300, 100_001, dtype=torch.double),
-                   torch.linspace(-2, 2, 100_001, dtype=torch.double), torch.linspace(-2e5, 2e5, 50_001, dtype=torch.double),
-                   torch.tensor([*ODD, 5e-324, 1e-310, 1e308, 709.7, 709.8, -708.5, -745.0, -746.5, -1e9, 1e-17],
-                                dtype=torch.double)])
+    odd = torch.tensor([*ODD, 5e-324, 1e-310, 1e308, 709.7, 709.8, -708.5, -745.0, -746.5, -1e9, 1e-17], dtype=torch.double)
+    x = torch.cat([*(torch.linspace(-to, to, 100_001, dtype=torch.double) for to in (2, 750, 2e5)),
+                   torch.logspace(-300, 300, 100_001, dtype=torch.double), odd])
     n = x.numel()
     found, = Plan(1, n, [n], [(n,)], [Columns(0, 0, 0), Step(kind, (0,))], [(1, Columns(0, 0, 0))], dtype=torch.double).run([x])
     most, right, usual = units(found, DOUBLES[kind], x)
@@ -249,7 +249,8 @@ def with_odd_numbers(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("rows", [1, 2, 15, 33, 250, 300])
 def test_short_rows_with_what_repeats_in_them(rows, columns, reduces, odd, dtype):
     """Numbers of each row, rows for all rows, booleans, one number for all; results of rows, and numbers of each row."""
-    x, y, each, row, one = (normal(i, *d, dtype=dtype) for i, d in enumerate([(rows, columns), (rows, columns), (rows,), (columns,), (1,)]))
+    shapes = [(rows, columns), (rows, columns), (rows,), (columns,), (1,)]
+    x, y, each, row, one = (normal(i, *d, dtype=dtype) for i, d in enumerate(shapes))
     if odd:
         x, each = with_odd_numbers(x), with_odd_numbers(each)
     mask = normal(9, rows, columns) > 0

@@ -477,6 +477,22 @@ def test_systems_against_numpy(size, kind):
     np.testing.assert_allclose(np.tril(s).transpose(0, 2, 1) @ turned, b, rtol=near, atol=near)
 
 
+@pytest.mark.parametrize("dims", [(1, 1), (5, 7), (2, 40, 33), (3, 2, 9, 50)])
+@pytest.mark.parametrize("kind", ["float32", "float64", "int32", "bool"])
+def test_bands_against_numpy(dims, kind):
+    value = (np.random.RandomState(0).randn(*dims) * 5).astype(kind)
+    rows, columns = dims[-2:]
+    bounds = [(0, 0), (-1, 0), (0, -1), (-1, -1), (rows, 1), (2, columns), (1, min(3, columns))]
+    bounds = [(a, b) for a, b in bounds if a <= rows]
+    builder = regions.Builder()
+    x = builder.value(dims, regions.KINDS[getattr(torch, kind)])
+    region = builder.finish([builder.band(x, rows if a < 0 else a, columns if b < 0 else b) for a, b in bounds])
+    at = np.arange(columns) - np.arange(rows)[:, None]
+    for (a, b), found in zip(bounds, region.run([torch.tensor(value)]), strict=True):
+        kept = (at >= -(rows if a < 0 else a)) & (at <= (columns if b < 0 else b))
+        np.testing.assert_array_equal(found, np.where(kept, value, np.zeros((), kind)))
+
+
 def test_a_matrix_without_an_inverse_names_the_op():
     def body(x):
         return tf.linalg.solve(x - x[:1] + 0.0 * tf.tanh(x), x, name="the_one") + tf.tanh(x @ x) * 2.0

@@ -8,6 +8,7 @@ typedef struct { Place to, places, on, off; int32_t size, kind, outer, depth, in
 typedef struct { Place to, from; int32_t kind, exclusive, reverse, outer, middle, inner; } Running;
 typedef struct { Place to, from, places; int32_t kind, place_kind, rows, inner, limit; } Segments;
 typedef struct { Place to, from[2]; int32_t what, kind, dims[AXES], strides[2][AXES]; } Divide;
+typedef struct { Place to, from; int32_t size, count, rows, columns, lower, upper; } Band;
 
 static inline void *place_of(float *const *buffers, Place place, int size)
 {
@@ -187,6 +188,24 @@ static void do_one_hot(const OneHot *h, float *const *buffers)
             const int64_t at = integer(places, h->kind, o * h->inner + i);
             if (at >= 0 && at < h->depth)
                 memcpy(to + ((o * h->depth + at) * h->inner + i) * h->size, on, h->size);
+        }
+}
+
+/* Matrices with zeros, whose bits are 0 in all types, outside of a band. */
+static void do_band(const Band *band, float *const *buffers)
+{
+    const int64_t width = (int64_t)band->columns * band->size;
+    const char *from = place_of(buffers, band->from, band->size);
+    char *to = place_of(buffers, band->to, band->size);
+    for (int64_t m = 0; m < band->count; m++)
+        for (int64_t r = 0; r < band->rows; r++, from += width, to += width) {
+            const int64_t first = r > band->lower ? r - band->lower : 0, last = r + band->upper + 1;
+            const int64_t begin = (first < band->columns ? first : band->columns) * band->size;
+            const int64_t end = (last < band->columns ? last : band->columns) * band->size;
+            memset(to, 0, begin);
+            if (begin < end)
+                memcpy(to + begin, from + begin, end - begin);
+            memset(to + end, 0, width - end);
         }
 }
 

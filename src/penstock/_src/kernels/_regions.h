@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 enum { PLAN, PRODUCT, COPY_ITEMS, REDUCE, CHOLESKY, TRIANGULAR, SOLVE, EACH, DIVIDE, FOLD, POSITION, TOP, GATHER, ONE_HOT, RUNNING,
-       SEGMENTS, DRAW, SEEDED };
+       SEGMENTS, DRAW, SEEDED, BAND };
 enum { FEW_PRODUCTS = 256 };              /* multiplications of a product that are done here */
 typedef struct { int32_t values, results, between, room, instructions, draws; } Region;
 typedef struct { Place at; int32_t stride, batch; } Matrix;                  /* rows, and matrices, lie so many elements apart */
@@ -158,6 +158,9 @@ static int do_region(const Region *region, const int32_t *begins, const int32_t 
             break;
         case SEEDED:
             do_seeded(what, buffers);
+            break;
+        case BAND:
+            do_band(what, buffers);
         }
         words += 2 + length;
     }

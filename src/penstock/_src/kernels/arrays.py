@@ -82,6 +82,11 @@ def signed(x: torch.Tensor) -> torch.Tensor:
     return x if made is None else x.view(made)
 
 
+def unsigned_as(made: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """What was made of the bits of `x`, in its type."""
+    return made if made.dtype is x.dtype else made.view(x.dtype)
+
+
 def permute(x: Any, perm: Sequence[int]) -> Any:
     """The axes of `x` in another order (a view)."""
     return x.permute(perm) if is_torch(x) else boxed(x).transpose(perm)
@@ -122,8 +127,7 @@ def repeat(x: Any, multiples: Sequence[int]) -> Any:
 def take(x: Any, index: torch.Tensor, axis: int) -> Any:
     """The slices of `x` at the positions `index` (1-D, checked) along an axis."""
     if is_torch(x):
-        out = signed(x).index_select(axis, index.to(x.device))
-        return out.view(x.dtype) if x.dtype in _SIGNED else out
+        return unsigned_as(signed(x).index_select(axis, index.to(x.device)), x)
     return np.take(x, index.cpu().numpy(), axis)
 
 
@@ -139,7 +143,7 @@ def flip(x: Any, axes: Sequence[int]) -> Any:
     if not is_torch(x):
         return np.flip(x, tuple(axes))
     bits = x.view(torch.int8) if x.element_size() == 1 else signed(x)
-    return bits.flip(tuple(axes)).view(x.dtype)
+    return unsigned_as(bits.flip(tuple(axes)), x)
 
 
 def zeros(dims: Sequence[int], like: Any) -> Any:

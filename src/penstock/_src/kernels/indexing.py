@@ -146,7 +146,7 @@ def _gathered(params: Any, indices: torch.Tensor, axis: int, batch_dims: int) ->
     index = indices.reshape(batch, 1, -1, 1).long().expand(batch, outer, indices.numel() // max(batch, 1), inner)
     if not arrays.is_torch(params):
         return np.take_along_axis(table, index.numpy(), 2)
-    return arrays.signed(table).gather(2, index).view(params.dtype)
+    return arrays.unsigned_as(arrays.signed(table).gather(2, index), params)
 
 
 def _in_memory(indices: torch.Tensor) -> bool:

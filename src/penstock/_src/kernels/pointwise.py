@@ -118,8 +118,8 @@ class Plan:
     """Computes `terms` and writes some of them into new tensors of the shapes `results`.
 
     `sizes` are the elements of the tensors that are given, of which those in `truths` are boolean; `written` says where in the
-    results (by their numbers) which terms go. All else is of one type, float32 or float64. All has `rows` times `columns` elements, and there is at least one; terms that
-    are one number for each row have `rows`.
+    results (by their numbers) which terms go. All else is of one type, float32 or float64. All has `rows` times `columns`
+    elements, and there is at least one; terms that are one number for each row have `rows`.
     """
 
     def __init__(self, rows: int, columns: int, sizes: Sequence[int], results: Sequence[tuple[int, ...]],

@@ -23,7 +23,7 @@ from penstock._src.kernels.host_threads import compiled
 from penstock._src.kernels.pointwise import PER_ROW, SAME, Columns, Plan, Step, Term
 
 _PLAN, _PRODUCT, _COPY, _REDUCE, _CHOLESKY, _TRIANGULAR, _SOLVE, _EACH, _DIVIDE, _FOLD, _POSITION, _TOP, _GATHER, _ONE_HOT, \
-    _RUNNING, _SEGMENTS, _DRAW, _SEEDED = range(18)
+    _RUNNING, _SEGMENTS, _DRAW, _SEEDED, _BAND = range(19)
 FLOAT, TRUTH, INT32, INT64, DOUBLE = range(5)       # kinds of elements
 _DISTRIBUTIONS = {philox.uniform: 0, philox.normal: 1, philox.uniform_int: 2, philox.full_int: 2}
 Source = Callable[[Any], philox.Stream]             # the stream of a draw, in the context of a step
@@ -455,6 +455,13 @@ class Builder:
         def words(at: dict[int, int]) -> list[int]:
             return [n for v in (to, matrix, sides, spare) for n in (at[v.buffer], v.offset)] + numbers
         self._add(kind, words, to, matrix, sides, spare)
+        return to
+
+    def band(self, view: View, lower: int, upper: int) -> View:
+        """Matrices with zeros outside of so many diagonals below and above the main one."""
+        view = self.packed(view)
+        to = self.new(view.dims, view.kind)
+        self._typed(_BAND, [to, view], [_BYTES[view.kind], math.prod(view.dims[:-2]), *view.dims[-2:], lower, upper])
         return to
 
     def diagonal(self, view: View) -> View:

@@ -27,7 +27,6 @@ from penstock._src.ops.registry import OpDef, get, op
 
 # -- whole tensors --------------------------------------------------------------
 _MOST_BYTES = 2 ** 63 - 1         # that a tensor can have
-_WRITTEN = 32                     # rows of matrices whose bands are copied row by row
 _NUMBERS = "T: type in {bfloat16 half float32 float64 int32 int64 complex64 complex128}"
 
 diag_op = op("Diag", "diagonal: T -> output: T", _NUMBERS, export_as="linalg.tensor_diag", v1_as="diag",
@@ -432,9 +431,10 @@ for _made in (band_part_op, batch_band_part):
         if upper > cols:
             raise errors.invalid(f"num_upper must be negative or less or equal to number of columns ({cols}) got: "
                                  f"{upper}")
-        d = torch.arange(cols, device=input.device) - torch.arange(rows, device=input.device).unsqueeze(1)
-        keep = (d >= -lower if lower >= 0 else d == d) & (d <= upper if upper >= 0 else d == d)
-        return torch.where(keep, input, torch.zeros((), dtype=input.dtype, device=input.device))
+        band = arrays.signed(input)
+        if upper >= 0:
+            band = torch.tril(band, upper)
+        return arrays.unsigned_as(torch.triu(band, -lower) if lower >= 0 else band, input)
 
 
 @rules.regions.lower(band_part_op)
@@ -442,15 +442,9 @@ def _band_part_in_region(op, r):
     view = r.view(op.inputs[0])
     lower, upper = (int(r.constant(t)) for t in op.inputs[1:])
     rows, cols = view.dims[-2:]
-    if rows > _WRITTEN or lower > rows or upper > cols:
-        raise r.Unfit("too many rows")
-    found = r.filled(view.dims, 0.0, view.kind)
-    for i in range(rows):
-        begin, end = max(0, i - lower) if lower >= 0 else 0, min(cols, i + upper + 1) if upper >= 0 else cols
-        if begin < end:
-            part, to = (r.part(r.part(v, -2, i, 1), -1, begin, end - begin) for v in (view, found))
-            r.copy(to, part)
-    return [found]
+    if lower > rows or upper > cols:
+        raise r.Unfit("the op says what is wrong")
+    return [r.band(view, lower if lower >= 0 else rows, upper if upper >= 0 else cols)]
 
 
 # -- the public functions --------------------------------------------------------------

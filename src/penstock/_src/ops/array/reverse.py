@@ -117,7 +117,7 @@ def _reverse_sequence_kernel(input, seq_lengths, *, seq_dim, batch_dim):
     place = torch.arange(dims[seq_dim], device=lengths.device).reshape(shape)
     source = torch.where(place < lengths, lengths - 1 - place, place).expand(dims)
     if isinstance(input, torch.Tensor):
-        return arrays.signed(input).gather(seq_dim, source.to(input.device)).view(input.dtype)
+        return arrays.unsigned_as(arrays.signed(input).gather(seq_dim, source.to(input.device)), input)
     return np.take_along_axis(input, source.numpy(), seq_dim)
 
 

@@ -108,6 +108,11 @@ def _mul_no_nan_kernel(x, y):
     return torch.where(y == 0, torch.zeros((), dtype=y.dtype, device=y.device), x * y)
 
 
+@rules.pointwise.formula(mul_no_nan)
+def _mul_no_nan_terms(terms: Any, op: Any, x: int, y: int) -> int:
+    return terms.step_of("SELECT", terms.step_of("EQUAL", y, terms.number(0.0)), terms.number(0.0), terms.step_of("MUL", x, y))
+
+
 @mul_no_nan.gradient
 def _mul_no_nan_gradient(op, grad):
     x, y = (conj(t) for t in op.inputs)

@@ -397,6 +397,14 @@ xlogy = binary("Xlogy", _where_nonzero(lambda x, y: x * torch.log(y)), "floating
 xlog1py = binary("Xlog1py", _where_nonzero(lambda x, y: x * torch.log1p(y)), "floating")
 
 
+@rules.pointwise.formula(xdivy, xlogy, xlog1py)
+def _where_nonzero_terms(terms: Any, op: Any, x: int, y: int) -> int:
+    zero = terms.number(0.0)
+    found = terms.step_of("DIV", x, y) if op.opdef is xdivy else terms.step_of(
+        "MUL", x, terms.step_of("LOG" if op.opdef is xlogy else "LOG1P", y))
+    return terms.step_of("SELECT", terms.step_of("EQUAL", x, zero), zero, found)
+
+
 def _is_nonzero(x: Tensor) -> Tensor:
     return get("Cast")(get("NotEqual")(x, convert(0, x.dtype.base_dtype)), DstT=x.dtype.base_dtype)
 

@@ -176,7 +176,7 @@ def _cwise(name: str, elementwise: str) -> OpDef:
             raise errors.invalid("SparseDenseBinaryOpShared broadcasts dense to sparse only; got incompatible shapes: "
                                  f"{arrays.show(dims)} vs. {arrays.show(dense.shape)}")
         sparse.check_bounds(sp_indices, dims)
-        there = arrays.signed(dense).expand(dims)[tuple(sp_indices.unbind(1))].view(dense.dtype)
+        there = arrays.unsigned_as(arrays.signed(dense).expand(dims)[tuple(sp_indices.unbind(1))], dense)
         return get(elementwise).kernel_for("cpu").bind({"T": T})(sp_values, there)
     return made
 

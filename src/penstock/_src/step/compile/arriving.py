@@ -6,7 +6,7 @@ shapes. So such a step becomes two: `first` takes the data, and `rest` is a step
 programs for recurring shapes (step/optimize/variants.py) as if a user had fed the batch.
 
 Only what the data needs runs first. Effects keep their place in the order of the step: before data that is taken after an
-effect, the step is cut, too, so that a function that takes a batch after it has trained on another one is a chain of such steps.
+effect, the step is cut, too. A function that takes a batch after it has trained on another one is a chain of such steps.
 """
 from __future__ import annotations
 

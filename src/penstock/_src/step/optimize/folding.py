@@ -111,14 +111,21 @@ def _compute(op: Node) -> list[np.ndarray] | None:
     """The outputs of an op on constant inputs; None if it fails: the run reports the error."""
     if op.opdef in rules.folding.fills:
         return [np.full(t.static_dims or (), rules.folding.fills[op.opdef], t.dtype.as_numpy_dtype) for t in op.outputs]
+    if op.opdef in rules.algebra.metadata:
+        return _computed(op, [_OfShape(t.static_dims) for t in op.inputs])
+    return computed(op, [t.op.attrs["value"] for t in op.inputs])
+
+
+def computed(op: Node, values: list[np.ndarray]) -> list[np.ndarray] | None:
+    """The outputs of an op on some values; None if it fails."""
+    return _computed(op, [to_torch(v, t.dtype.base_dtype) for v, t in zip(values, op.inputs, strict=True)])
+
+
+def _computed(op: Node, values: list[Any]) -> list[np.ndarray] | None:
     kernel = op.opdef.kernel_for("cpu")
     if kernel is None or kernel.wants_ctx:
         return None
     try:
-        if op.opdef in rules.algebra.metadata:
-            values: list[Any] = [_OfShape(t.static_dims) for t in op.inputs]
-        else:
-            values = [to_torch(t.op.attrs["value"], t.dtype.base_dtype) for t in op.inputs]
         out = kernel.bind(op.attrs, op)(*group_inputs(op.opdef, values, op.counts))
     except Exception:                                 # the run reports it
         return None

@@ -60,7 +60,7 @@ def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0,
             continue
         left -= len(body.ops)
         bodies.append(body)                          # keeps its tensors alive, whose ids are keys of `by`
-        before, after = _around(step, op, body)
+        before, after = around(step, op, body)
         done[op] = after
         if body.targets:                             # a call has all of its effects, whichever results are used
             effects.append(after)
@@ -101,7 +101,7 @@ def _body(op: Node, call: Call, step: StepGraph, place: Place | None, large: set
     return body
 
 
-def _around(step: StepGraph, call: Node, body: StepGraph) -> tuple[list[Node], Node]:
+def around(step: StepGraph, call: Node, body: StepGraph) -> tuple[list[Node], Node]:
     """Makes the body wait for the control inputs of its call; returns an op before it, if there are any, and one after it."""
     before = []
     effects = [op for op in body.ops if not op.opdef.foldable and not (op.opdef.per_session and not op.inputs)]

@@ -26,6 +26,7 @@ from penstock._src.step.optimize.ordering import forward_assigned, relax_order
 from penstock._src.step.optimize.pointwise import join_body, join_pointwise, may_join
 from penstock._src.step.optimize.regions import join_regions, join_regions_of_body
 from penstock._src.step.optimize.shapes import calls_open, check_functions, specialize_shapes
+from penstock._src.step.optimize.single import write_out_loops
 from penstock._src.step.optimize.small import join_small
 from penstock._src.step.optimize.updates import join_updates
 
@@ -86,6 +87,8 @@ def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loo
     elif options.shape_optimization and calls_open(step):
         specialize_shapes(step, [None] * len(step.feeds))
     narrow_branches(step)
+    if options.loop_optimization:
+        write_out_loops(step)
     step.joins_pointwise = options.remapping and may_join(step)
     step.joins_on_device = options.remapping and not in_loop and not step.has_control_flow
     for switch, run in PASSES:

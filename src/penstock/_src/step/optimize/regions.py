@@ -2,8 +2,8 @@
 
 An iteration of a loop is a few products of small matrices, and pointwise ops, parts and joins between them: calling each takes
 longer than computing it. Ops with a rule for regions (`rules.regions`), those of pointwise plans, and those that only move
-elements are joined (`kernels/regions.py`). Elements are floats, doubles, integers or booleans; scalars that a loop keeps as Python
-numbers stay so.
+elements are joined (`kernels/regions.py`). Elements are floats, doubles, integers or booleans; scalars that a loop keeps as
+Python numbers stay so.
 
 Levels determine what may be joined: a consumer of a region's result through an op that cannot be in a region has a higher
 level. All ops of one level form one region, because no path leads from one of them out of the region and back to another.
