@@ -258,3 +258,36 @@ def test_placements_are_logged_of_steps_that_are_fed(capfd):
         handle = session.partial_run_setup([y], [x])
         assert session.partial_run(handle, y, {x: 7.0}) == 8.0
     assert "(AddV2): /job:localhost/replica:0/task:0/device:CPU:0" in "".join(capfd.readouterr())
+
+
+def test_partial_runs_that_come_again_are_compiled(sess, monkeypatch):
+    """Pieces, values that are fetched later than computed, variables that a piece updates, and other orders of calls."""
+    from penstock._src.execute import pieces
+    made = []
+    monkeypatch.setattr(pieces.PiecewiseRun, "_planned", lambda self, e, plan=pieces.PiecewiseRun._planned: made.append(1) or
+                        plan(self, e))
+    x, code = tf.placeholder(tf.float32, [2, 3]), tf.placeholder(tf.float32, [2, 3])
+    w = tf.get_variable("w", [3, 3], initializer=tf.constant_initializer(0.5), use_resource=True)
+    hidden = tf.tanh(tf.matmul(x, w))
+    loss = tf.reduce_sum(tf.square(code - hidden))
+    with tf.control_dependencies([loss]):
+        update = tf.assign_sub(w, tf.matmul(x, code, transpose_a=True) * 0.01)
+    sess.run(w.initializer)
+    held, r = np.full((3, 3), 0.5, np.float32), np.random.RandomState(0)
+    for i in range(6):
+        a, b = r.randn(2, 3).astype("f"), r.randn(2, 3).astype("f")
+        handle = sess.partial_run_setup([hidden, loss, update.op], [x, code])
+        expected = np.tanh(a @ held)
+        if i % 2:
+            np.testing.assert_allclose(sess.partial_run(handle, hidden, {x: a}), expected, rtol=1e-5)
+            total = sess.partial_run(handle, loss, {code: b})
+        else:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="Must feed"):
+                sess.partial_run(handle, loss, {x: a})
+            total = sess.partial_run(handle, loss, {code: b})
+            np.testing.assert_allclose(sess.partial_run(handle, hidden), expected, rtol=1e-5)
+        assert total == pytest.approx(np.square(b - expected).sum(), rel=1e-5)
+        sess.partial_run(handle, update.op)
+        held = held - a.T @ b * np.float32(0.01)
+        np.testing.assert_allclose(sess.run(w), held, rtol=1e-5)
+    assert len(made) == 3 + 4 + 1                           # two orders of calls, and one that lacks a feed, each time again

@@ -26,6 +26,7 @@ class PartialRun:
         self._fetched: set[int] = set()
         self._values: dict[int, Any] = {}
         self._done: set[Operation] = set()
+        self._calls: tuple = ()                        # the feeds and fetches of each call, by their ids
 
     def run(self, elements: list, feeds: list[Tensor], values: list) -> list:
         """Takes more feeds, returns the values of more fetches. Each may be named once."""
@@ -41,6 +42,7 @@ class PartialRun:
                 raise errors.InvalidArgumentError(
                     None, None, f"The fetch {e.name} " + ("has already been fetched." if done else
                                                           "was not specified in partial_run_setup."))
+        self._calls = (*self._calls, tuple(map(id, feeds)), tuple(map(id, elements)))
         self._compute(elements)
         out = [self._value(e) if isinstance(e, Tensor) else None for e in elements]
         for e in elements:

@@ -17,7 +17,7 @@ from penstock._src.base.modes import paused_collector
 from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.execute.lanes import Threads
 from penstock._src.execute.partial import PartialRun
-from penstock._src.execute.pieces import PiecewiseRun
+from penstock._src.execute.pieces import Course, PiecewiseRun
 from penstock._src.execute.trace import Measured, TracedRun
 from penstock._src.graph.failure import typed
 from penstock._src.graph.node import AnyOp, Operation, Tensor
@@ -71,6 +71,7 @@ class LocalEngine:
         self._lock = threading.Lock()
         self._partial: dict[str, PartialRun] = {}
         self._pieces: dict[tuple, Runnable] = {}
+        self._courses: dict[tuple, Course] = {}
         soft, log = (config.allow_soft_placement, config.log_device_placement) if config is not None else (False, False)
         self._period = config.placement_period if config is not None and len(self.devices) > 1 else 0
         self._placer = (CostPlacer if self._period > 0 else Placer)(self.devices, soft, to_stderr if log else None)
@@ -286,10 +287,17 @@ class LocalEngine:
         return handle
 
     def _new_partial(self, elements: list, feeds: list[Tensor]) -> PartialRun:
-        """Without control flow, ops run one by one: nothing is compiled, and references stay what they are between calls."""
-        fetched, targets = [e for e in elements if isinstance(e, Tensor)], [e for e in elements if isinstance(e, Operation)]
-        if any(op.opdef.control_flow for op in needed(fetched, targets, {id(t) for t in feeds})):
-            return PiecewiseRun(elements, feeds, self)
+        """The first time, and where references are passed on, ops run one by one: nothing is compiled, and references stay what
+        they are between calls."""
+        key = (self._graph._version, *map(id, elements), None, *map(id, feeds))
+        course = self._courses.get(key)
+        is_new = course is None
+        if course is None:
+            if self._courses and next(iter(self._courses))[0] != self._graph._version:
+                self._courses.clear()
+            course = self._courses[key] = Course(elements, feeds)
+        if course.has_control_flow or not is_new and not course.has_references:
+            return PiecewiseRun(elements, feeds, self, course)
         return PartialRun(elements, feeds, self.context(None), self.device_of if self.devices.mixed else None)
 
     def piece(self, ops: list[Operation], fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor]) -> Runnable:
@@ -306,7 +314,7 @@ class LocalEngine:
                    feeds: list[Tensor]) -> Runnable:
         ctx = StepContext(self.resources, self, devices=self.devices)
         return compile_step(StepSpec(ops, fetches, targets, feeds, self._place_pass(ops, feeds)),
-                            StepEnv(ctx, self._passes, self._threads, self._inter_op))
+                            StepEnv(ctx, self._passes, self._threads, self._inter_op, repeated=True))
 
     def continue_partial(self, handle: str, elements: list, feeds: list[Tensor], values: list) -> list:
         """Runs the next piece of a step; returns its run-time values."""
@@ -358,6 +366,7 @@ class LocalEngine:
         self._threads.close()
         self._programs.clear()
         self._partial.clear()
+        self._courses.clear()
         self._pieces.clear()
         if self._owns_resources:
             self.resources.clear()
