@@ -20,6 +20,7 @@ from penstock._src.step.compile.hoisted import Hoisted, Split, split
 from penstock._src.step.compile.program import Program, after_the_rest, compile_lane, wait_for_each_other, write_program
 from penstock._src.step.compile.recorded import recordable
 from penstock._src.step.ir import Pass, Place, StepGraph
+from penstock._src.step.loops.functional import write_choices
 from penstock._src.step.loops.structured import write_structured
 from penstock._src.step.optimize.options import UNFUSED
 from penstock._src.step.optimize.pipeline import optimize
@@ -139,6 +140,10 @@ def _on_this_thread(made: StepGraph, where: Placement | None, env: StepEnv, orig
     parts = split(made) if where is None and env.whole and env.options.remapping else None
     if parts is not None:
         return _hoisted(made, parts, env)
+    if where is None and env.whole and env.options is not UNFUSED:
+        chosen = write_choices(made.ops, fetches, feeds, ctx)
+        if chosen is not None:
+            return chosen
     return improved(write_program(made.ops, fetches, feeds, ctx, where, env.options is UNFUSED), made, where, env, origin)
 
 

@@ -226,7 +226,7 @@ class Writer:
         for at, over in rules.program.overwriting[op.opdef].items():
             t = op.inputs[at]
             if any(t.static_dims == out.static_dims and t.dtype == out.dtype for out in op.outputs) and \
-                    _is_large(t) and self.last_use.get(id(t)) == index and \
+                    is_large(t) and self.last_use.get(id(t)) == index and \
                     t.op.opdef.foldable and t.op.inputs and id(t) not in self.fed and sum(x is t for x in op.inputs) == 1:
                 if self.placed is None:
                     return reuse.reusing(bound, over, at)
@@ -325,7 +325,7 @@ def bound_once(op: Node) -> bool:
     return not op.inputs and (op.opdef.foldable or op.opdef.per_session) and len(op.outputs) == 1
 
 
-def _is_large(t: Value) -> bool:
+def is_large(t: Value) -> bool:
     """Whether a value is worth the search for other references to it."""
     return t.static_dims is not None and None not in t.static_dims and t.dtype.is_floating and \
         math.prod(t.static_dims) * t.dtype.size >= reuse.LEAST

@@ -11,6 +11,8 @@
             n2, v3 = n9, t8
         return (make_int32(n2), v3, )
 
+A step that chooses between branches with effects is written in the same way: an `if` with the ops of both.
+
 Functions that the body calls are inlined. Counters are Python numbers (step/compile/numbers.py). Loop-invariant ops are written
 before the loop; sums of products are computed after it (step/loops/outer_sum.py).
 """
@@ -24,7 +26,7 @@ from penstock._src.graph.effects import writes_nothing
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
 from penstock._src.step.compile.numbers import find_numbers, sources_of
-from penstock._src.step.compile.program import Program, given_away
+from penstock._src.step.compile.program import Program, given_away, is_large
 from penstock._src.step.ir import Node, Value
 from penstock._src.step.loops import outer_sum
 from penstock._src.step.loops.blocks import BlockWriter
@@ -42,7 +44,108 @@ def write_loop(test: Any, body: Any, ctx: Any) -> Program | None:
     return _Loop(ctx, test, body, placed).program()
 
 
-class _Loop(BlockWriter):
+class _Inlining(BlockWriter):
+    """Writes ops, and in the place of those that call functions, or choose from two, the bodies of these."""
+
+    def __init__(self, ctx: Any, placed: Any = None):
+        super().__init__(ctx, placed)
+        self.place: dict[Node, int] = {}
+        self._kept: list = []                      # bodies, kept alive so that the ids of their tensors are not reused
+
+    def _any(self, op: Node) -> None:
+        bodies = self._bodies(op)
+        if bodies is None:
+            self._op(self.place[op], op)
+        elif len(bodies) == 1:
+            self._inside(bodies[0], op.inputs)
+            for t, inner in zip(op.outputs, bodies[0].fetches, strict=True):
+                self._same(t, inner)
+        else:
+            self._branches(op, bodies)
+
+    def _bodies(self, op: Node) -> list | None:
+        """The bodies of the functions that an op calls, or chooses from, if they are inlined."""
+        if op.opdef not in rules.inlining.in_place or self.placed is not None or self.depth > _DEEP:
+            return None
+        if op.opdef in rules.inlining.chooses and op.inputs[0].static_dims != ():
+            return None
+        bodies = rules.inlining.in_place[op.opdef](op, self.ctx)
+        for body in bodies:
+            if len(body.ops) > _LARGE or any(o.opdef.control_flow or o.opdef.blocking for o in body.ops):
+                return None
+        for body in bodies:
+            self._kept.append(body)
+            self._number_ops(body)
+        return bodies
+
+    def _number_ops(self, part: Any) -> None:
+        """Gives the ops of a body places, and its tensors last uses."""
+        for op in part.ops:
+            self.place[op] = len(self.place) + 1
+            self.last_use.update((id(t), self.place[op]) for t in op.inputs)
+        self.last_use.update((id(t), sys.maxsize) for t in part.fetches)
+
+    def _inside(self, body: Any, given: Sequence[Value]) -> None:
+        """Writes the body of a function on existing values."""
+        for t, inner in zip(given, body.feeds, strict=True):
+            self._same(inner, t)
+        if self.placed is None:
+            pairs = [(op.outputs[0], made_of) for op in body.ops if (made_of := sources_of(op)) is not None]
+            self.in_numbers |= find_numbers(pairs, lambda t: id(t) in self.numbers)
+        for op in body.ops:
+            self._any(op)
+
+    def _branches(self, op: Node, bodies: list) -> None:
+        """An `if`, with what its branches return under the same names."""
+        pred = op.inputs[0]
+        outcome = self.numbers.get(id(pred)) or f"truth({self._value(pred)})"
+        names = [self._new_name() if id(t) in self.last_use else "_" for t in op.outputs]
+        for start, body in zip((f"if {outcome}:", "else:"), bodies, strict=True):
+            self._line(start, op)
+            self.depth += 1
+            self._inside(body, op.inputs[1:])
+            wanted = [(n, self._value(t)) for n, t in zip(names, body.fetches, strict=True) if n != "_"]
+            self._text(f"{', '.join(n for n, _ in wanted)} = {', '.join(v for _, v in wanted)}" if wanted else "pass")
+            self.depth -= 1
+        for t, n in zip(op.outputs, names, strict=True):
+            if n != "_":
+                self.names[id(t)] = n
+
+
+class Chosen(Program):
+    """A program that chooses between branches: a recording would hold for one of them."""
+
+
+class _Choosing(_Inlining):
+    """Writes a step without loops."""
+
+    def write(self, ops: list[Node], fetches: list[Value], feeds: list[Value]) -> Program:
+        """The program, with an `if` for each conditional whose branches are short."""
+        for i, t in enumerate(feeds):
+            self.names[id(t)] = f"f{i}"
+        self.fed = {id(t) for t in feeds}
+        self._find_last_uses(ops, fetches, feeds)
+        self.place.update((op, i) for i, op in enumerate(ops))
+        for op in ops:
+            self._any(op)
+        values = "".join(self._value(t) + ", " for t in fetches)
+        self._drop_after_last_use(values)
+        return self.finish(feeds, values)
+
+    def _program(self, source: str) -> Program:
+        return Chosen(source, self.scope, self.lines)
+
+
+def write_choices(ops: list[Node], fetches: list[Value], feeds: list[Value], ctx: Any) -> Program | None:
+    """The program of a step on the host that chooses between effects; None if it does not, or if it works on large arrays: these
+    are written over each other only where the order of ops determines last uses."""
+    if not any(op.opdef in rules.inlining.chooses and op.opdef.stateful for op in ops) or \
+            any(is_large(t) for op in ops for t in op.outputs):
+        return None
+    return _Choosing(ctx).write(ops, fetches, feeds)
+
+
+class _Loop(_Inlining):
     """Writes one loop."""
 
     def __init__(self, ctx: Any, test: Any, body: Any, placed: Any):
@@ -50,8 +153,6 @@ class _Loop(BlockWriter):
         self.test, self.step = test, body
         self.ops = [*test.ops, *body.ops]
         self.identity = get("Identity")
-        self.place: dict[Node, int] = {}
-        self._kept: list = []                      # bodies, kept alive so that the ids of their tensors are not reused
         # ops of sums over all iterations, with what adds up instead of the addition, and None for those that need not run
         self.sums: dict[Node, tuple[str, outer_sum.Found] | None] = {}
         self.lists: dict[Node, str] = {}           # ops on lists that nothing else in the loop uses -> their replacements
@@ -197,63 +298,7 @@ class _Loop(BlockWriter):
         if op.outputs and id(op.outputs[0]) in self.in_numbers and not op.opdef.calls:
             self._write_number(op)
             return
-        bodies = self._bodies(op)
-        if bodies is None:
-            self._op(self.place[op], op)
-        elif len(bodies) == 1:
-            self._inside(bodies[0], op.inputs)
-            for t, inner in zip(op.outputs, bodies[0].fetches, strict=True):
-                self._same(t, inner)
-        else:
-            self._branches(op, bodies)
-
-    def _bodies(self, op: Node) -> list | None:
-        """The bodies of the functions that an op calls, or chooses from, if they are inlined."""
-        if op.opdef not in rules.inlining.in_place or self.placed is not None or self.depth > _DEEP:
-            return None
-        if op.opdef in rules.inlining.chooses and op.inputs[0].static_dims != ():
-            return None
-        bodies = rules.inlining.in_place[op.opdef](op, self.ctx)
-        for body in bodies:
-            if len(body.ops) > _LARGE or any(o.opdef.control_flow or o.opdef.blocking for o in body.ops):
-                return None
-        for body in bodies:
-            self._kept.append(body)
-            self._number_ops(body)
-        return bodies
-
-    def _number_ops(self, part: Any) -> None:
-        """Gives the ops of a body places, and its tensors last uses."""
-        for op in part.ops:
-            self.place[op] = len(self.place) + 1
-            self.last_use.update((id(t), self.place[op]) for t in op.inputs)
-        self.last_use.update((id(t), sys.maxsize) for t in part.fetches)
-
-    def _inside(self, body: Any, given: Sequence[Value]) -> None:
-        """Writes the body of a function on existing values."""
-        for t, inner in zip(given, body.feeds, strict=True):
-            self._same(inner, t)
-        if self.placed is None:
-            pairs = [(op.outputs[0], made_of) for op in body.ops if (made_of := sources_of(op)) is not None]
-            self.in_numbers |= find_numbers(pairs, lambda t: id(t) in self.numbers)
-        for op in body.ops:
-            self._any(op)
-
-    def _branches(self, op: Node, bodies: list) -> None:
-        """An `if`, with what its branches return under the same names."""
-        pred = op.inputs[0]
-        outcome = self.numbers.get(id(pred)) or f"truth({self._value(pred)})"
-        names = [self._new_name() if id(t) in self.last_use else "_" for t in op.outputs]
-        for start, body in zip((f"if {outcome}:", "else:"), bodies, strict=True):
-            self._line(start, op)
-            self.depth += 1
-            self._inside(body, op.inputs[1:])
-            wanted = [(n, self._value(t)) for n, t in zip(names, body.fetches, strict=True) if n != "_"]
-            self._text(f"{', '.join(n for n, _ in wanted)} = {', '.join(v for _, v in wanted)}" if wanted else "pass")
-            self.depth -= 1
-        for t, n in zip(op.outputs, names, strict=True):
-            if n != "_":
-                self.names[id(t)] = n
+        super()._any(op)
 
     def _next(self, names: list[str], counted: set[int]) -> None:
         """Assigns the results of the body to the variables for the next iteration."""
