@@ -137,7 +137,7 @@ class _Choosing(_Inlining):
 
 
 def write_choices(ops: list[Node], fetches: list[Value], feeds: list[Value], ctx: Any) -> Program | None:
-    """The program of a step on the host that chooses between effects; None if it does not, or if it works on large arrays: these
+    """The program of a step on the host that chooses between effects; None if it does not, or works on large arrays: these
     are written over each other only where the order of ops determines last uses."""
     if not any(op.opdef in rules.inlining.chooses and op.opdef.stateful for op in ops) or \
             any(is_large(t) for op in ops for t in op.outputs):
