@@ -24,7 +24,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from penstock._src.base import dtypes, switches
@@ -126,7 +126,7 @@ def _join(step: StepGraph, ops: list[Node], large: set[Node] | None = None) -> N
     users = step.users()
     by: dict[int, Value] = {}
     again: set[tuple[int, Node]] = set()
-    found = groups(step, able, users)
+    found = groups(step, able, users, agree=_agree)
     home = {op: i for i, group in enumerate(found) for op in group}
     order = {op: i for i, op in enumerate(step.ops)}
     for group in reversed(found):                                   # the last group first decides what it recomputes
@@ -219,16 +219,17 @@ def number_of(t: Value, step: StepGraph) -> Any:
 
 
 def groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]],
-           late: Collection[Node] = frozenset()) -> list[list[Node]]:
+           late: Collection[Node] = frozenset(), agree: Callable[[list[Node]], bool] = lambda ops: True) -> list[list[Node]]:
     """The ops that can be joined, in their order: of one shape and one level, connected as producer and consumer or by a
-    concatenation. Those in `late` are not joined with others."""
+    concatenation. Those in `late` are not joined with others, and only those that `agree` with each other."""
     level: dict[Node, int] = {}
     group: dict[Node, list[Node]] = {}
     transfers = Transfers(step)
     for op in step.ops:
         sources = [t.op for t in op.inputs if id(t) not in step.fed and t.op in level
                    and not (op in able and number_of(t, step) is not None)]
-        close = [s for s in sources if op in able and s in able and (op in late) is (s in late) and fit(op, s)]
+        close = [s for s in sources if op in able and s in able and (op in late) is (s in late) and fit(op, s)
+                 and agree([op, s])]
         far = [s for s in (*sources, *op.control_inputs) if s in level and s not in close]
         level[op] = max([*(level[s] for s in close), *(level[s] + 1 for s in far)], default=0)
         if op in able:
@@ -238,7 +239,8 @@ def groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]],
                     level.update(dict.fromkeys(group[s], level[op]))
             near = {id(group[s]): s for s in close if level[s] == level[op]}
             members = [op, *(o for s in near.values() for o in group[s])]
-            if len(members) <= MOST and _agree(members) and sums_one_way(members) and transfers.may_be_one(members):
+            if len(members) <= MOST and len(widths(members)) <= 1 and sums_one_way(members) and agree(members) and \
+                    transfers.may_be_one(members):
                 for s in near.values():
                     _merge(group, op, s)
             else:
@@ -247,8 +249,8 @@ def groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]],
             for a, b in itertools.pairwise(s for s in sources if s in able):
                 if level[a] == level[b] and (a in late) is (b in late) and a.place == b.place and \
                         a.outputs[0].static_dims == b.outputs[0].static_dims and \
-                        len(group[a]) + len(group[b]) <= MOST and _agree([*group[a], *group[b]]) and \
-                        sums_one_way([*group[a], *group[b]]) and \
+                        len(group[a]) + len(group[b]) <= MOST and len(widths([*group[a], *group[b]])) <= 1 and \
+                        sums_one_way([*group[a], *group[b]]) and agree([*group[a], *group[b]]) and \
                         transfers.may_be_one([*group[a], *group[b]]):
                     _merge(group, a, b)
     order = {op: i for i, op in enumerate(step.ops)}
@@ -262,7 +264,7 @@ def fit(op: Node, source: Node) -> bool:
         return False
     if source.opdef in rules.pointwise.reduces and not source.attrs["keep_dims"]:
         return False
-    return shape_of(op)[0] == shape_of(source)[0] and _agree([op, source])
+    return shape_of(op)[0] == shape_of(source)[0] and len(widths([op, source])) <= 1
 
 
 def sums_one_way(ops: Iterable[Node]) -> bool:
@@ -282,14 +284,13 @@ def widths(ops: Iterable[Node]) -> set[int]:
 
 
 def _reals(ops: Iterable[Node]) -> set[dtypes.DType]:
-    """The types of the numbers that some ops of the host compute with; kernels of GPUs convert them."""
-    return {t.dtype for op in ops if op.place is None or op.place.kernel_type == "cpu" for t in (*op.outputs, *values_of(op))
-            if t.dtype != dtypes.bool}
+    """The types of the numbers that some ops compute with."""
+    return {t.dtype for op in ops for t in (*op.outputs, *values_of(op)) if t.dtype != dtypes.bool}
 
 
 def _agree(ops: list[Node]) -> bool:
-    """Whether ops have the same columns and types."""
-    return len(widths(ops)) <= 1 and len(_reals(ops)) <= 1
+    """Whether ops compute with numbers of one type."""
+    return len(_reals(ops)) <= 1
 
 
 def _only_for(op: Node, group: list[Node], users: dict[int, list[Node]]) -> bool:
