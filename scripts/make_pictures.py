@@ -27,6 +27,7 @@ from playwright.sync_api import Error, Page
 ROOT = pathlib.Path(__file__).parent.parent
 PICTURES = ROOT / "docs" / "pictures"
 PROGRAM = ["examples/digits_cluster.py", "--steps=100000", "--delay=0.02", "--slow_worker=2"]
+TOP = {"width": 1280, "height": 1440}         # of the dashboard: the charts, the tasks and their times
 SITE_PAGES = {"overview": "", "keras": "tutorials/first_keras/", "api": "api/v2/nn/", "errors": "errors/",
               "performance": "performance/"}
 
@@ -56,11 +57,12 @@ def dashboard() -> None:
         drain = subprocess.Popen(["cat"], stdin=cluster.stdout, stdout=subprocess.DEVNULL)
         try:
             with browser_page() as page:
+                page.set_viewport_size(TOP)
                 wait_for_text(page, address, r"(?s)task:2: \S+ steps/s, where .* are usual.*The last ([3-9]\d|\d{3,}) seconds")
-                page.screenshot(path=PICTURES / "dashboard_straggler.png", full_page=True)
+                page.screenshot(path=PICTURES / "dashboard_straggler.png")
                 os.kill(server_process(cluster.pid), signal.SIGKILL)
                 wait_for_text(page, address, r"task:0 was restarted")
-                page.screenshot(path=PICTURES / "dashboard_lost_server.png", full_page=True)
+                page.screenshot(path=PICTURES / "dashboard_lost_server.png")
         finally:
             cluster.terminate()
             cluster.wait()
