@@ -146,3 +146,12 @@ def test_ranges_that_are_read_as_numbers_give_what_tensors_give(seed, monkeypatc
             tensors = results()
         for a, b in zip(numbers, tensors, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("low, high, message", [([0.0], 1.0, "`min` must be rank 0 but is rank 1"),
+                                                (0.0, [1.0], "`max` must be rank 0 but is rank 1")])
+def test_ranges_that_are_no_scalars(low, high, message):
+    with pytest.raises(tf2.errors.InvalidArgumentError, match=message):
+        tf2.quantization.fake_quant_with_min_max_vars([1.0, 2.0], low, high)
+    with pytest.raises(tf2.errors.InvalidArgumentError, match="`min` must be rank 1 but is rank 0"):
+        tf2.quantization.fake_quant_with_min_max_vars_per_channel([1.0, 2.0], 0.0, [1.0, 2.0])

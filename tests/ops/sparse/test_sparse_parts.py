@@ -68,3 +68,11 @@ def test_gradient_of_slice():
 def test_a_slice_from_beyond_the_end_is_empty(start, size, shape):
     sliced = tf.sparse.slice(random_sparse([7, 4], 11), start, size)
     assert sliced.dense_shape.numpy().tolist() == shape and sliced.values.shape == (0,)
+
+
+@pytest.mark.parametrize("missing", ["sp_input", "num_split", "axis"])
+def test_split_names_what_is_missing(missing):
+    given = {"sp_input": tf.sparse.from_dense([[1, 0], [0, 2]]), "num_split": 2, "axis": 1}
+    del given[missing]
+    with pytest.raises(ValueError, match=f"{missing} is required"):
+        tf.sparse.split(**given)

@@ -507,14 +507,22 @@ def _fake_args_gradient_kernel(gradients, inputs, *, min, max, num_bits, narrow_
     return _fake_backward(gradients, inputs, *_fixed(inputs, min, max), num_bits, narrow_range)[0]
 
 
+def _check_range(low: torch.Tensor, high: torch.Tensor, rank: int) -> None:
+    for name, v in (("min", low), ("max", high)):
+        if v.dim() != rank:
+            raise errors.invalid(f"`{name}` must be rank {rank} but is rank {v.dim()}")
+
+
 @fake_vars.kernel
 def _fake_vars_kernel(inputs, min, max, *, num_bits, narrow_range):
-    return _fake_quantized(inputs, _single(min, "min"), _single(max, "max"), num_bits, narrow_range)
+    _check_range(min, max, 0)
+    return _fake_quantized(inputs, min, max, num_bits, narrow_range)
 
 
 @fake_vars_gradient.kernel
 def _fake_vars_gradient_kernel(gradients, inputs, min, max, *, num_bits, narrow_range):
-    passed, below, above = _fake_backward(gradients, inputs, _single(min, "min"), _single(max, "max"), num_bits, narrow_range)
+    _check_range(min, max, 0)
+    passed, below, above = _fake_backward(gradients, inputs, min, max, num_bits, narrow_range)
     return passed, below.sum(), above.sum()
 
 
@@ -540,6 +548,7 @@ def _fake_channels_gradient_shape(gradients, inputs, min, max):
 def _check_channels(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> None:
     if not x.dim():
         raise errors.invalid("inputs must be at least 1-dimensional")
+    _check_range(low, high, 1)
     for name, v in (("min", low), ("max", high)):
         if tuple(v.shape) != (x.shape[-1],):
             raise errors.invalid(f"{name} has incorrect size, expected {x.shape[-1]} was {arrays.show(v.shape)}")

@@ -171,9 +171,6 @@ def sparse_split(keyword_required: Any = _KeywordRequired(), sp_input: Any = Non
     if not isinstance(keyword_required, _KeywordRequired):
         raise ValueError("Keyword arguments are required for this function.")
     axis = renamed("axis", axis, "split_dim", split_dim)
-    for what, value in (("sp_input", sp_input), ("num_split", num_split), ("axis", axis)):
-        if value is None:
-            raise ValueError(f"{what} is required")
     return sparse_split_v2(sp_input, num_split, axis, name)
 
 
@@ -184,6 +181,9 @@ def sparse_split_v2(sp_input: Any = None, num_split: int | None = None, axis: An
 
     >>> a, b = tf.sparse.split(sp_input=x, num_split=2, axis=1)
     """
+    for what, value in (("sp_input", sp_input), ("num_split", num_split), ("axis", axis)):
+        if value is None:
+            raise ValueError(f"{what} is required")
     out = split_op(axis, *parts_of(as_sparse(sp_input)), num_split=num_split, name=name)
     return [SparseTensor(*p) for p in zip(*out, strict=True)]
 
