@@ -83,7 +83,8 @@ def _hsv_to_rgb_kernel(images):
 
 @rgb_to_hsv.gradient
 def _rgb_to_hsv_gradient(op, grad):
-    """Through the three formulas for hue, each where its channel is the largest."""
+    """Through the three formulas for hue, each where its channel is the largest. As in TensorFlow, the saturation does not
+    depend on a smallest channel that is zero."""
     x = op.inputs[0]
     h, s, v = tf.unstack(op.outputs[0], axis=-1)
     gh, gs, gv = tf.unstack(grad, axis=-1)
@@ -99,12 +100,13 @@ def _rgb_to_hsv_gradient(op, grad):
     low_r = flag(tf.logical_and(tf.less(r, g), tf.less(r, b)))
     low_g = flag(tf.logical_and(tf.less_equal(g, r), tf.less(g, b)))
     low_b = flag(tf.logical_and(tf.less_equal(b, r), tf.less_equal(b, g)))
+    some = flag(tf.not_equal(low, 0))
     del s
     out = []
     square = tf.multiply(span, span)
     for is_top, is_low, own in ((red, low_r, "r"), (green, low_g, "g"), (blue, low_b, "b")):
         dv = is_top
-        ds = tf.div_no_nan(low * is_top, top * top) - tf.div_no_nan(is_low, top)
+        ds = tf.div_no_nan(low * is_top, top * top) - tf.div_no_nan(is_low * some, top)
         d = {"r": {"r": 0.0, "g": -1.0, "b": 1.0}, "g": {"r": 1.0, "g": 0.0, "b": -1.0},
              "b": {"r": -1.0, "g": 1.0, "b": 0.0}}[own]
         numerator = red * (g - b) + green * (b - r) + blue * (r - g)
