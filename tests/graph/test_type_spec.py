@@ -75,3 +75,9 @@ def test_a_named_tuple_may_be_defined_twice():
     assert not NestSpec(first(one, one)).is_compatible_with(NestSpec(other(two, two)))
     assert NestSpec(second(two, two)).most_specific_common_supertype([NestSpec(first(one, one))]) == \
         NestSpec(second(one, one))
+
+
+def test_text_of_specs_is_that_of_a_tuple():
+    inner = "TensorSpec(shape=(), dtype=tf.int32, name=None)"
+    assert repr(tf.OptionalSpec(tf.TensorSpec([], tf.int32))) == f"OptionalSpec({inner},)"
+    assert repr(tf.SparseTensorSpec([3], tf.string)) == "SparseTensorSpec(TensorShape([3]), tf.string)"

@@ -134,7 +134,7 @@ class TypeSpec:
         return type(self), self._serialize()  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(repr(x) for x in self._serialize())})"  # type: ignore[attr-defined]
+        return f"{type(self).__name__}{tuple(self._serialize())!r}"      # type: ignore[attr-defined]
 
 
 def _hashable(value: Any) -> Any:
