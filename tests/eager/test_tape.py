@@ -176,3 +176,12 @@ def test_gradient_of_a_variable_in_a_loop_has_its_static_shape(gradient):
         assert change.shape.as_list() == [3, 2]
         return change
     np.testing.assert_array_equal(change(1), [[1, 1], [1, 1], [0, 0]])
+
+
+@pytest.mark.parametrize("shape", [[2, 3], [3, 3]])
+def test_a_composite_of_variables_as_target(shape):
+    v = tf.Variable(tf.ones(shape))
+    operator = tf.linalg.LinearOperatorFullMatrix(v)
+    with tf.GradientTape() as tape:
+        grad, = tape.gradient(operator, [v])
+    assert grad.numpy().tolist() == np.ones(shape).tolist()

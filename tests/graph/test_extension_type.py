@@ -154,3 +154,13 @@ def test_a_nested_spec_has_no_other_base_class():
         class Wrong(tf.experimental.ExtensionType):
             class Spec(tf.data.DatasetSpec):
                 pass
+
+
+def test_fields_of_specs_cannot_be_changed():
+    class Pair(tf.experimental.ExtensionType):
+        a: tf.Tensor
+
+    spec = Pair.Spec.from_value(Pair(1))
+    for change in (lambda: setattr(spec, "a", 1), lambda: delattr(spec, "a")):
+        with pytest.raises(AttributeError, match="Cannot mutate attribute `a` outside the custom constructor"):
+            change()

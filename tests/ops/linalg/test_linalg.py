@@ -259,3 +259,14 @@ def test_labels_repeated_in_the_output_are_diagonals(equation, shape):
     back = np.asarray(tf.raw_ops.Einsum(inputs=[got], equation="->".join(reversed(equation.split("->")))))
     np.testing.assert_allclose(back, x, rtol=1e-6)
     np.testing.assert_allclose(got.sum(), x.sum(), rtol=1e-6)
+
+
+def test_eigenvalues_have_the_precision_of_the_matrix():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Invalid output dtype complex128 for an input of float32"):
+        tf.raw_ops.Eig(input=tf.eye(2), Tout=tf.complex128)
+    assert tf.linalg.eigvals(tf.eye(2, dtype=tf.float64)).dtype == tf.complex128
+
+
+def test_empty_arrays_of_large_sizes():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"from tensor of shape \[0, 2147483648"):
+        tf.ones((0, 2**31, 2**31)).numpy()

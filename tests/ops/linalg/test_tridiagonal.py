@@ -64,3 +64,15 @@ def test_the_op_checks_its_inputs():
     with raises_op(tf.errors.InvalidArgumentError, ""):
         tf.raw_ops.TridiagonalMatMul(superdiag=np.zeros((1, 4)), maindiag=np.zeros((1, 4)), subdiag=np.zeros((1, 3)),
                                      rhs=np.zeros((4, 1)))
+
+
+@pytest.mark.parametrize("shape", [None, [None, None]])
+@pytest.mark.parametrize("pivoting", [True, False])
+def test_matrices_of_unknown_size(shape, pivoting):
+    matrix, rhs = np.array([[2.0, 1, 0], [1, 3, 1], [0, 1, 4]]), np.ones([3, 1])
+
+    @tf.function(input_signature=[tf.TensorSpec(shape, tf.float64), tf.TensorSpec(None, tf.float64)])
+    def solve(a, b):
+        return tf.linalg.tridiagonal_solve(a, b, "matrix", partial_pivoting=pivoting)
+
+    np.testing.assert_allclose(solve(matrix, rhs), np.linalg.solve(matrix, rhs))

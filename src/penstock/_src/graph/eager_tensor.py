@@ -98,6 +98,9 @@ class EagerTensor(Tensor):
             array = np.array(bridge.to_numpy(self._value))
         except MemoryError as e:                    # a view may have more elements than there is memory
             raise errors.ResourceExhaustedError(None, None, str(e)) from None
+        except ValueError as e:                     # sizes of an empty array whose product no array may have
+            raise errors.invalid(f"Failed to create numpy array from tensor of shape {list(self._value.shape)}. Numpy error: "
+                                 f"{e}") from None
         return array if array.ndim else array[()]
 
     def _check_array(self) -> None:

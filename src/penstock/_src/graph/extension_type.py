@@ -279,6 +279,11 @@ class ExtensionTypeSpec(TypeSpec):
             raise AttributeError(f"Cannot mutate attribute `{name}` outside the custom constructor of ExtensionTypeSpec.")
         self.__dict__[name] = value
 
+    def __delattr__(self, name: str) -> None:
+        if self.__dict__.get("_tf_extension_type_done"):
+            raise AttributeError(f"Cannot mutate attribute `{name}` outside the custom constructor of ExtensionTypeSpec.")
+        super().__delattr__(name)
+
     @classmethod
     def from_value(cls, value: Any) -> Any:
         """The spec of a value."""

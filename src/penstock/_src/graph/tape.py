@@ -110,6 +110,7 @@ class Tape:
         `output_gradients`, flattened, are the gradients of the targets in their order. Targets beyond them have ones.
         """
         self._check_unused()
+        targets = _targets(target)                       # under the tape: parts of composites may be read from variables
         if self._recording and not self._persistent:
             self._pop()
         elif self._recording and self._persistent:
@@ -120,7 +121,7 @@ class Tape:
             unconnected = UnconnectedGradients(unconnected_gradients)
         except ValueError:
             raise ValueError(f"Unknown value for unconnected_gradients: {unconnected_gradients!r}") from None
-        grads = self._gradient(_targets(target), nest.flatten(sources), output_gradients, unconnected)
+        grads = self._gradient(targets, nest.flatten(sources), output_gradients, unconnected)
         self._used = True
         if not self._persistent:
             self._records, self._watched = [], {}

@@ -297,8 +297,10 @@ eig_op.shape(_eig_shape)
 
 
 @eig_op.kernel
-def _eig_kernel(input, *, compute_v, Tout):
+def _eig_kernel(input, *, compute_v, T, Tout):
     check_matrix(input)
+    if Tout.torch is not torch.promote_types(T.torch, torch.complex64):
+        raise errors.invalid(f"Invalid output dtype {Tout.name} for an input of {T.name}")
     if not bool(torch.isfinite(input).all()):           # LAPACK would not terminate
         raise errors.invalid("Eigen decomposition was not successful. The input contains infinities or NaNs.")
     if not compute_v:

@@ -143,13 +143,13 @@ def _tridiagonal_mat_mul_gradient(op, grad):
 
 # -- public functions -------------------------------------------------------------------------------------------------
 def _from_matrix(matrix: Tensor) -> list[Tensor]:
-    """The three diagonals of a matrix of known size, each padded to its length."""
+    """The three diagonals of a matrix, each padded to its length."""
     dims = matrix.static_dims
     m1, m2 = (None, None) if dims is None else (dims[-1], dims[-2])
     if m1 is not None and m2 is not None and m1 != m2:
         raise ValueError(f"Expected last two dimensions of diagonals to be same, got {m1} and {m2}")
     if dims is None or not (m1 or m2):
-        raise ValueError('The size of the matrix needs to be known for diagonals_format="matrix"')
+        return tf.unstack(tf.linalg.diag_part(matrix, k=(-1, 1), align="LEFT_RIGHT"), 3, axis=-2)
     part = get("MatrixDiagPart")
     lead = [[0, 0]] * (len(dims) - 2)
     return [tf.pad(part(matrix[..., :-1, 1:]), lead + [[0, 1]]), part(matrix),
