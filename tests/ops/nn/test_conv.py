@@ -380,3 +380,18 @@ def test_convolutions_of_float16(has_kernels, monkeypatch):
     for found, wanted in zip(run("float16"), run("float32"), strict=True):
         assert found.dtype == tf.float16
         np.testing.assert_allclose(np.array(found, "f"), wanted, rtol=1e-2, atol=3e-2)
+
+
+@pytest.mark.parametrize("padding", ["SAME", [[0, 0], [1, 2], [3, 4], [0, 0]], [(0, 0), [2, 0], (0, 1), (0, 0)]])
+def test_parts_of_depthwise_convolutions_take_explicit_paddings(padding):
+    x = tf.reshape(tf.range(60.0), [1, 5, 6, 2])
+    w = tf.reshape(tf.range(24.0), [2, 3, 2, 2])
+    with tf.GradientTape() as tape:
+        tape.watch((x, w))
+        y = tf.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], padding)
+    grad = tf.cos(y)
+    to_x, to_w = tape.gradient(y, (x, w), output_gradients=grad)
+    np.testing.assert_allclose(tf1.nn.depthwise_conv2d_native(x, w, [1, 1, 1, 1], padding), y, rtol=1e-5)
+    np.testing.assert_allclose(tf.nn.depthwise_conv2d_backprop_input(x.shape, w, grad, [1, 1, 1, 1], padding), to_x, rtol=1e-4)
+    np.testing.assert_allclose(tf.nn.depthwise_conv2d_backprop_filter(x, w.shape, grad, [1, 1, 1, 1], padding), to_w, rtol=1e-4,
+                               atol=1e-3)

@@ -513,17 +513,12 @@ conv3d_to_filter = op("Conv3DBackpropFilterV2", "input: T, filter_sizes: int32, 
                       v1_as="nn.conv3d_backprop_filter nn.conv3d_backprop_filter_v2")
 _family(conv3d_op, conv3d_to_input, conv3d_to_filter)
 
-depthwise_op = op("DepthwiseConv2dNative", "input: T, filter: T -> output: T", _DEPTHWISE,
-                  v1_as="nn.depthwise_conv2d_native")
+depthwise_op = op("DepthwiseConv2dNative", "input: T, filter: T -> output: T", _DEPTHWISE)
 rules.batching.first[depthwise_op] = (0,)
 depthwise_to_input = op("DepthwiseConv2dNativeBackpropInput",
-                        "input_sizes: int32, filter: T, out_backprop: T -> output: T", _DEPTHWISE,
-                        export_as="nn.depthwise_conv2d_backprop_input",
-                        v1_as="nn.depthwise_conv2d_native_backprop_input")
+                        "input_sizes: int32, filter: T, out_backprop: T -> output: T", _DEPTHWISE)
 depthwise_to_filter = op("DepthwiseConv2dNativeBackpropFilter",
-                         "input: T, filter_sizes: int32, out_backprop: T -> output: T", _DEPTHWISE,
-                         export_as="nn.depthwise_conv2d_backprop_filter",
-                         v1_as="nn.depthwise_conv2d_native_backprop_filter")
+                         "input: T, filter_sizes: int32, out_backprop: T -> output: T", _DEPTHWISE)
 _family(depthwise_op, depthwise_to_input, depthwise_to_filter, depthwise=True)
 
 fused_depthwise = internal("_FusedDepthwiseConv2dNative", "input: T, filter: T, args: num_args * T -> output: T",

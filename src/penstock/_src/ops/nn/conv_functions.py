@@ -21,7 +21,16 @@ from penstock._src.ops.array.space_batch import required_space_to_batch_paddings
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.core import static
 from penstock._src.ops.nn import windows
-from penstock._src.ops.nn.conv import conv2d_op, conv2d_to_filter, conv2d_to_input, conv3d_op, conv3d_to_input, depthwise_op
+from penstock._src.ops.nn.conv import (
+    conv2d_op,
+    conv2d_to_filter,
+    conv2d_to_input,
+    conv3d_op,
+    conv3d_to_input,
+    depthwise_op,
+    depthwise_to_filter,
+    depthwise_to_input,
+)
 from penstock._src.ops.nn.windows import sequence
 from penstock._src.ops.registry import get
 
@@ -445,6 +454,38 @@ def _depthwise(input: Any, filter: Any, strides: Sequence[int], padding: str, ra
     mode, explicit = _paddings(padding)
     return depthwise_op(input, filter, strides=strides, padding=mode, data_format=data_format, dilations=rates,
                         explicit_paddings=explicit, name=scope)
+
+
+@export(v1=["nn.depthwise_conv2d_native"])
+@dispatched
+def depthwise_conv2d_native(input: Any, filter: Any, strides: Any, padding: Any, data_format: str = "NHWC",
+                            dilations: Any = (1, 1, 1, 1), name: str | None = None) -> Tensor:
+    """A convolution of each channel separately with `filter` [height, width, in, multiplier], as one op."""
+    mode, explicit = _paddings(padding)
+    return depthwise_op(input, filter, strides=strides, padding=mode, explicit_paddings=explicit, data_format=data_format,
+                        dilations=dilations, name=name)
+
+
+@export("nn.depthwise_conv2d_backprop_input", v1=["nn.depthwise_conv2d_native_backprop_input"])
+@dispatched
+def depthwise_conv2d_backprop_input(input_sizes: Any, filter: Any, out_backprop: Any, strides: Any, padding: Any,
+                                    data_format: str = "NHWC", dilations: Any = (1, 1, 1, 1),
+                                    name: str | None = None) -> Tensor:
+    """The gradient of a depthwise convolution with respect to its input."""
+    mode, explicit = _paddings(padding)
+    return depthwise_to_input(input_sizes, filter, out_backprop, strides=strides, padding=mode, explicit_paddings=explicit,
+                              data_format=data_format, dilations=dilations, name=name)
+
+
+@export("nn.depthwise_conv2d_backprop_filter", v1=["nn.depthwise_conv2d_native_backprop_filter"])
+@dispatched
+def depthwise_conv2d_backprop_filter(input: Any, filter_sizes: Any, out_backprop: Any, strides: Any, padding: Any,
+                                     data_format: str = "NHWC", dilations: Any = (1, 1, 1, 1),
+                                     name: str | None = None) -> Tensor:
+    """The gradient of a depthwise convolution with respect to its filter."""
+    mode, explicit = _paddings(padding)
+    return depthwise_to_filter(input, filter_sizes, out_backprop, strides=strides, padding=mode, explicit_paddings=explicit,
+                               data_format=data_format, dilations=dilations, name=name)
 
 
 @export(v1=["nn.depthwise_conv2d"])
