@@ -58,3 +58,17 @@ def test_model_whose_call_cannot_be_traced_runs_its_saved_functions(tmp_path):
     loaded = tf.keras.models.load_model(tmp_path / "model", custom_objects={"Picky": Picky, "Custom>Picky": Picky})
     assert not isinstance(loaded, Picky)
     np.testing.assert_array_equal(loaded(x), expected)
+
+
+def test_a_class_that_is_registered_again_is_the_newest_one():
+    def made(factor):
+        @tf.keras.utils.register_keras_serializable("again")
+        class Scaled(tf.keras.layers.Layer):
+            def call(self, x):
+                return x * factor
+        return Scaled
+    first, second = made(2.), made(3.)
+    config = tf.keras.layers.serialize(first(name="s"))
+    assert type(tf.keras.layers.deserialize(config)) is second
+    assert tf.keras.utils.get_registered_object("again>Scaled") is second
+    assert tf.keras.utils.get_registered_name(first) == "again>Scaled"

@@ -86,10 +86,11 @@ def register_keras_serializable(package: str = "Custom", name: str | None = None
         name: The second part; by default the name of the class or function.
 
     Returns:
-        A decorator, which returns what it decorates.
+        A decorator, which returns what it decorates. A name that is taken means the newest class, as when the cell of a
+        notebook is run again.
 
     Raises:
-        ValueError: if a class has no `get_config`, or the name is taken.
+        ValueError: if a class has no `get_config`.
 
     >>> @tf.keras.utils.register_keras_serializable("examples")
     ... class Doubled(tf.keras.layers.Layer):
@@ -102,8 +103,6 @@ def register_keras_serializable(package: str = "Custom", name: str | None = None
         full = f"{package}>{name if name is not None else obj.__name__}"
         if inspect.isclass(obj) and not hasattr(obj, "get_config"):
             raise ValueError(f"Cannot register a class that does not have a get_config() method: {obj}.")
-        if full in _CUSTOM and _CUSTOM[full] is not obj:
-            raise ValueError(f"{full} has already been registered to {_CUSTOM[full]}.")
         obj._keras_registered_name = full
         _CUSTOM[full] = obj
         return obj
