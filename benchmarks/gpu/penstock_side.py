@@ -34,7 +34,9 @@ class Settled:
         self.looked = time.perf_counter()
         if any(t.name == "penstock-compile" for t in threading.enumerate()):
             return False
-        return any(slot.tier == 3 or any("tier 3" in r for r in slot.reasons) for slot in slots())
+        every = slots()
+        return all(slot._rivals is None for slot in every) and \
+            any(slot.tier == 3 or any("tier 3" in r for r in slot.reasons) for slot in every)
 
 
 def slots() -> list:
