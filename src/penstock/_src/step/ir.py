@@ -246,16 +246,20 @@ class StepGraph:
         self.ops = order
         self.substitute(by)
         done: dict[Node, None] = {}
+        begun: set[Node] = set()
         for op in order:
             left = [op]
             while left:
                 now = left[-1]
                 first = [d for d in (*(t.op for t in now.inputs if id(t) not in self.fed), *now.control_inputs)
                          if d not in done]
-                if first:
+                if not first:
+                    done[left.pop()] = None
+                elif begun.isdisjoint(first):
+                    begun.add(now)
                     left += first
                 else:
-                    done[left.pop()] = None
+                    raise AssertionError(f"{now.name} waits for itself")
         self.ops = list(done)
         self.prune()
 

@@ -95,7 +95,8 @@ class Found:
         left = [t]
         while left:
             now = left.pop()
-            if now is not t and (id(now) in read or number_of(now, self.step) is not None or self._is_narrow(now, group)):
+            if now is not t and (id(now) in read or self.home.get(now.op) == group or number_of(now, self.step) is not None or
+                                 self._is_narrow(now, group)):
                 continue
             if now is not t and (not self._is_again(now, group) or self._is_stored(now, group)):
                 roots[id(now)] = now
@@ -125,7 +126,8 @@ class Found:
         return any(self.home.get(u) not in (group, self.home[t.op]) for u in self._users(t.op))
 
     def _copy(self, ops: list[Node], group: int) -> None:
-        """Makes copies of ops for a group."""
+        """Makes copies of ops for a group, before the first of its ops that takes one of their values: what they need may be
+        another op of the group."""
         place = {op: i for i, op in enumerate(self.step.ops)}
         members = self.found[group]
         by: dict[int, Value] = {}
@@ -138,12 +140,12 @@ class Found:
             by[id(op.outputs[0])] = copy.outputs[0]
             for t in copy.inputs:
                 self.users.setdefault(id(t), []).append(copy)
+        at = min(place[op] for op in members if any(id(t) in by for t in op.inputs))
         for op in members:
             for t in {id(t): t for t in op.inputs if id(t) in by}.values():
                 self.users[id(t)] = [u for u in self.users[id(t)] if u is not op]
                 self.users.setdefault(id(by[id(t)]), []).append(op)
             op.substitute(by)
-        at = min(place[op] for op in members)
         self.step.ops = [*self.step.ops[:at], *made, *self.step.ops[at:]]
         self.found[group] = [*made, *members]
         self.home.update(dict.fromkeys(made, group))
