@@ -41,7 +41,7 @@ def apply(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) ->
     graph = context.current_graph()
     if not graph.building_function:
         for a in args:
-            if isinstance(a, (list, tuple)) or type(a) is Tensor and a.op.graph is not graph:
+            if isinstance(a, (list, tuple)) or isinstance(a, Tensor) and not hasattr(a, "_value") and a.op.graph is not graph:
                 graph = graph_from(args)
                 break
     elif (other := _symbolic_graph(graph, args)) is not None:
@@ -57,12 +57,16 @@ def apply(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) ->
 def _symbolic_graph(graph: Any, args: Any) -> Any:
     """The graph of a symbolic tensor among the arguments (see Graph.symbolic), unless it is around the function `graph`."""
     for a in args:
-        if type(a) is Tensor:
+        kind = type(a)
+        if kind is Tensor:
+            continue
+        if kind in (list, tuple):
+            if (found := _symbolic_graph(graph, a)) is not None:
+                return found
+        elif isinstance(a, Tensor) and not hasattr(a, "_value"):
             other = a.op.graph
             if other is not graph and other.symbolic and not _is_around(other, graph):
                 return other
-        elif type(a) in (list, tuple) and (found := _symbolic_graph(graph, a)) is not None:
-            return found
     return None
 
 

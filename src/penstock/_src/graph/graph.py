@@ -125,6 +125,7 @@ class Graph:
 
     _last_loss_reduction: Any        # of the loss that was added last (library/losses.py)
     symbolic = False        # whether ops on its tensors, called in eager mode, are added to it: the graph of Keras models
+    tensor_class = Tensor   # of the results of its operations
 
     def __init__(self) -> None:
         self._building_function = False

@@ -330,7 +330,8 @@ class Operation:
         self.number = 0
         self.frames: tuple = ()
         self._extra: dict[str, Any] = {}          # attributes outside of the declaration, such as _class
-        self.outputs = [Tensor(self, i, t) for i, t in enumerate(output_types)]
+        made = graph.tensor_class
+        self.outputs = [made(self, i, t) for i, t in enumerate(output_types)]
         for t in inputs:
             t._consumers.append(self)
 

@@ -59,3 +59,71 @@ def test_functions_are_called_with_their_arguments():
 def test_a_file_cannot_call_everything(symbol):
     with pytest.raises(ValueError, match="may not call"):
         tf.keras.layers.deserialize(layer(symbol))
+
+
+def calls(model):
+    return [(layer["class_name"], layer["name"], layer["inbound_nodes"]) for layer in model.get_config()["layers"]
+            if "OpLambda" in layer["class_name"]]
+
+
+def test_functions_between_layers_are_layers():
+    x, y = tf.keras.Input((4, 4), name="x"), tf.keras.Input((4, 4), name="y")
+    h = tf.concat([1.0 - x[:, ::2], y * 2.0], 1)
+    h = tf.where(h > 0, tf.transpose(tf.cast(h, tf.float32), [0, 1, 2]), tf.maximum(0.0, h))
+    outputs = tf.reshape(h, (tf.shape(x)[0], -1))
+    model = tf.keras.Model([x, y], [outputs, -abs(x), tf.math.top_k(x, 2), tf.keras.backend.sum(y, -1)])
+    every = {"start": None, "stop": None, "step": 2}
+    found = {name: (kind, nodes) for kind, name, nodes in calls(model)}
+    assert found["tf.__operators__.getitem"] == ("SlicingOpLambda", [["x", 0, 0, {"slice_spec": (
+        {"start": None, "stop": None, "step": None}, every)}]])
+    assert found["tf.math.subtract"][1] == [["_CONSTANT_VALUE", -1, 1.0, {"y": ["tf.__operators__.getitem", 0, 0]}]]
+    assert found["tf.concat"][1] == [[["tf.math.subtract", 0, 0, {"axis": 1}], ["tf.math.multiply", 0, 0, {"axis": 1}]]]
+    assert found["tf.where"][1] == [["tf.math.greater", 0, 0, {"x": ["tf.compat.v1.transpose", 0, 0],
+                                                              "y": ["tf.math.maximum", 0, 0]}]]
+    assert found["tf.cast"][1] == [["tf.concat", 0, 0, {"dtype": "float32"}]]
+    assert found["tf.reshape"][1] == [["tf.where", 0, 0, {"shape": (["tf.__operators__.getitem_1", 0, 0], -1)}]]
+    assert {"tf.compat.v1.shape", "tf.math.negative", "tf.math.abs", "tf.math.top_k", "tf.math.reduce_sum"} < set(found)
+    data = [np.random.RandomState(i).randn(3, 4, 4).astype("float32") for i in range(2)]
+    both = np.concatenate([1 - data[0][:, ::2], data[1] * 2], 1)
+    np.testing.assert_allclose(model(data)[0], np.maximum(both, 0).reshape(3, -1), rtol=1e-6)
+    for copied in (tf.keras.models.model_from_json(model.to_json()), tf.keras.models.clone_model(model)):
+        for one, other in zip(tf.nest.flatten(copied(data)), tf.nest.flatten(model(data)), strict=True):
+            np.testing.assert_allclose(one, other)
+
+
+def test_functions_in_layers_are_no_layers():
+    class Halved(tf.keras.layers.Layer):
+        def call(self, x):
+            return tf.abs(x) / 2.0
+
+    x = tf.keras.Input((2,))
+    model = tf.keras.Sequential([tf.keras.layers.Lambda(lambda t: tf.square(t) + 1.0)])
+    assert [type(v).__name__ for v in tf.keras.Model(x, model(Halved()(x))).layers] == ["InputLayer", "Halved", "Sequential"]
+
+
+def test_results_of_layers_say_where_they_come_from():
+    x = tf.keras.Input((2,), name="given")
+    y = tf.keras.layers.Dense(3, name="last")(x)
+    assert repr(y) == "<KerasTensor: shape=(None, 3) dtype=float32 (created by layer 'last')>"
+    assert str(x) == ("KerasTensor(type_spec=TensorSpec(shape=(None, 2), dtype=tf.float32, name='given'), name='given', "
+                      "description=\"created by layer 'given'\")")
+
+
+def test_variables_in_functions_are_read_at_each_call():
+    weight = tf.Variable([[2.0], [3.0]])
+    x = tf.keras.Input((2,))
+    model = tf.keras.Model(x, tf.matmul(x, weight))
+    assert model(np.ones((1, 2), "float32")).numpy() == [[5.0]]
+    weight.assign([[1.0], [1.0]])
+    assert model.predict(np.ones((1, 2), "float32"), verbose=0) == [[2.0]]
+
+
+def test_mixed_and_variadic_arguments():
+    x = tf.keras.Input((2, 2))
+    model = tf.keras.Model(x, [tf.einsum("bij,bjk->bik", x, x), tf.stack([x, tf.ones((1, 2, 2))[0] + x]),
+                               tf.concat([x, tf.zeros_like(x)], 1)])
+    data = np.arange(4, dtype="float32").reshape(1, 2, 2)
+    product, stacked, joined = model(data)
+    np.testing.assert_allclose(product, data @ data)
+    np.testing.assert_allclose(stacked, np.stack([data, data + 1]))
+    np.testing.assert_allclose(joined, np.concatenate([data, 0 * data], 1))

@@ -238,7 +238,8 @@ def _place(rest: str) -> str | None:
     if len(words) > 1 and ".".join(words) in PLACES:
         return PLACES[".".join(words)]
     if words[0] in ("keras", "estimator"):
-        if words[-1] != words[-1].lower() or _in_keras_file(words) or _public("v1", ".".join(words)) is not NOTHING:
+        if not private_names.has_module(".".join(words)) and (
+                words[-1] != words[-1].lower() or _in_keras_file(words) or _public("v1", ".".join(words)) is not NOTHING):
             return None
         inside = "keras_names" if words[0] == "keras" else "heads"
         return " ".join([*(".".join(words[:n]) for n in range(len(words), 0, -1)), f"@compat.programs.inside.{inside}"])
@@ -249,7 +250,7 @@ def _place(rest: str) -> str | None:
 
 
 def _in_keras_file(words: list[str]) -> bool:
-    """Whether a path names something in a file of Keras, which has no modules below it (`keras.backend.symbolic`)."""
+    """Whether a path names something in a file of Keras, which has no other modules below it (`keras.backend.symbolic`)."""
     return words[0] == "keras" and len(words) > 2 and words[1] in KERAS_FILES
 
 

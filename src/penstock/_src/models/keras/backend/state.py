@@ -12,12 +12,14 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from penstock._src.base.api import export
+from penstock._src.base.api import LazyModule, export
 from penstock._src.graph import context
 from penstock._src.graph.func_graph import FuncGraph
 from penstock._src.graph.scopes import init_scope
 from penstock._src.state.checkpoint.restore import register_session_provider
 from penstock.compat import v1 as tf
+
+keras_tensor = LazyModule("penstock._src.models.keras.engine.keras_tensor")
 
 
 class _State:
@@ -48,7 +50,7 @@ def symbolic_graph() -> Any:
     if _state.graph is None:
         with init_scope():
             _state.graph = FuncGraph("keras_graph")
-        _state.graph.symbolic = True
+        _state.graph.symbolic, _state.graph.tensor_class = True, keras_tensor.LayerTensor
     return _state.graph
 
 

@@ -1,7 +1,7 @@
-"""Public functions as layers: how Keras 2.4 and later describe ops between layers in configs and files.
+"""Public functions as layers: calls between layers in eager mode (`keras_tensor.py`), as Keras 2.4 and later describe them.
 
-penstock describes such ops itself (`op_layer.py`). These classes read what others wrote. A file names the function by its
-public name, and may come from anyone: functions that read or write files, or load code, are refused.
+A file names the function by its public name, and may come from anyone: functions that read or write files, or load code, are
+refused.
 """
 from __future__ import annotations
 
@@ -51,9 +51,13 @@ class TFOpLambda(Layer):
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls the function; with `constant` and `argument`, the tensor is that argument, and the constant the first one."""
-        if "constant" in kwargs:
-            kwargs[kwargs.pop("argument")], inputs = inputs, kwargs.pop("constant")
-        return self._function(inputs, *args, **kwargs)
+        argument = kwargs.pop("argument", None)
+        if argument is None:
+            return self._function(inputs, *args, **kwargs)
+        constant = kwargs.pop("constant")
+        if argument.startswith("*"):
+            return self._function(constant, *inputs, **kwargs)
+        return self._function(constant, **{argument: inputs}, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         """The name of the function, and the arguments of `Layer`."""
@@ -66,6 +70,13 @@ class SlicingOpLambda(TFOpLambda):
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Takes the slice."""
         return self._function(inputs, *args, **{k: _slices(v) for k, v in kwargs.items()})
+
+
+def as_data(x: Any) -> Any:
+    """Parts of an index as plain data; anything else as it is."""
+    if isinstance(x, slice):
+        return {"start": x.start, "stop": x.stop, "step": x.step}
+    return {"class_name": "__ellipsis__"} if x is ... else x
 
 
 def _slices(x: Any) -> Any:

@@ -10,14 +10,13 @@ import numpy as np
 import penstock as tf
 from penstock._src.base import nest
 from penstock._src.base import tf_logging as logging
-from penstock._src.base.api import LazyModule
 from penstock._src.graph.node import Tensor
+from penstock._src.models.keras.backend.variables import get_value
+from penstock._src.models.keras.engine.function_layer import TFOpLambda, as_data
 from penstock._src.models.keras.engine.topology import node_key
 from penstock._src.models.keras.utils.generic_utils import get_registered_name
 from penstock._src.models.keras.utils.object_config import serialize_keras_object
-
-backend = LazyModule("penstock._src.models.keras.backend")
-
+from penstock._src.state.variables.variable import Variable
 
 _CONSTANT = "_CONSTANT_VALUE"                   # in place of a layer's name: the first argument is a constant
 
@@ -43,7 +42,9 @@ def _plain(data: Any) -> Any:
         return data.items
     if isinstance(data, dict):
         return {k: _plain(v) for k, v in data.items()}
-    return type(data)(_plain(d) for d in data) if isinstance(data, (list, tuple)) else data
+    if isinstance(data, (list, tuple)):
+        return [_plain(d) for d in data] if isinstance(data, list) else tuple(_plain(d) for d in data)
+    return data
 
 
 def skips_first_node(layer: Any) -> bool:
@@ -90,8 +91,21 @@ def _calls(network: Any, layer: Any, renumbered: dict[str, int]) -> list:
         refs = [_Ref([source.name, renumbered.get(node_key(source.name, n), 0), t, kwargs])
                 for source, n, t, _ in node.iterate_inbound()]
         packed = nest.pack_sequence_as(node.input_tensors, refs)
-        found.append(_plain(packed if nest.is_nested(packed) else [packed]))
+        if isinstance(layer, TFOpLambda):
+            found.append(_call_of_function(packed, kwargs))
+        else:
+            found.append(_plain(packed if nest.is_nested(packed) else [packed]))
     return found
+
+
+def _call_of_function(inputs: Any, kwargs: dict[str, Any]) -> Any:
+    """The call of a public function: one input is no list, and a constant may be the first argument."""
+    argument = kwargs.get("argument", "*")
+    if argument.startswith("*"):
+        return _plain(inputs)
+    places = nest.map_structure(lambda ref: ref.items[:3], inputs)
+    return [_CONSTANT, -1, kwargs["constant"], {argument: places, **{k: v for k, v in kwargs.items()
+                                                                     if k not in ("constant", "argument")}}]
 
 
 def _arguments(layer: Any, node: Any, renumbered: dict[str, int]) -> dict[str, Any]:
@@ -102,11 +116,11 @@ def _arguments(layer: Any, node: Any, renumbered: dict[str, int]) -> dict[str, A
         if hasattr(x, "_keras_history"):
             source, i, j = x._keras_history
             return [source.name, renumbered.get(node_key(source.name, i), i), j]
-        if isinstance(x, np.ndarray):
+        if isinstance(x, (np.ndarray, np.generic)):
             return x.tolist()
-        if isinstance(x, Tensor):
-            return backend.get_value(x).tolist()
-        return x
+        if isinstance(x, (Tensor, Variable)):
+            return get_value(x).tolist()
+        return as_data(x)
     kwargs = nest.map_structure(plain, dict(node.arguments))
     try:
         json.dumps(kwargs)
@@ -201,8 +215,8 @@ class _Builder:
                 if t is None:
                     missing.append(x)
                 return t
-            if isinstance(x, list):
-                return [found(v) for v in x]
+            if isinstance(x, (list, tuple)):
+                return type(x)(map(found, x))
             return {k: found(v) for k, v in x.items()} if isinstance(x, dict) else x
         made = {k: found(v) for k, v in kwargs.items()}
         return None if missing else made

@@ -104,7 +104,8 @@ class _Table:
 
     def _connections(self, layer: Any) -> list[str]:
         calls = [] if self.sequential else [n for n in layer._inbound_nodes if not self.nodes or id(n) in self.nodes]
-        return [f"{source.name}[{i - skips_first_node(source)}][{j}]" for n in calls for source, i, j, _ in n.iterate_inbound()]
+        return [f"{source.name}[{i - skips_first_node(source)}][{j}]" for n in calls
+                for source, i, j, _ in n.iterate_inbound(include_arguments=True)]
 
     shares: tuple = ()
 
