@@ -178,3 +178,29 @@ def test_states_of_several_metrics_are_added():
     assert float(here.result()) == 0.75
     with pytest.raises(ValueError, match="not compatible"):
         here.merge_state([tf.keras.metrics.Sum()])
+
+
+OUTSIDE = np.random.RandomState(0)
+HITS, OUTSIDE_SCORES = OUTSIDE.randint(0, 2, (50, 3)).astype("f"), OUTSIDE.randn(50, 3).astype("f")
+WEIGHTS, HUNDREDTHS = OUTSIDE.rand(50).astype("f"), np.round(OUTSIDE.rand(50, 3), 2).astype("f")
+
+
+def test_scores_outside_of_the_thresholds_count_at_their_ends():
+    metric = tf.keras.metrics.AUC()                                  # the values were recorded from tf_keras
+    tf.function(lambda: (metric.update_state(HITS, OUTSIDE_SCORES), 0)[1])()
+    assert float(metric.result()) == pytest.approx(0.56528, abs=1e-5)
+    assert metric.true_positives.numpy()[:3].tolist() == [82, 48, 48]
+    assert metric.false_positives.numpy()[[95, 103, 104]].tolist() == [17, 17, 16]
+
+
+@pytest.mark.parametrize("name, arguments, plain, weighted", [
+    ("AUC", {}, 0.450771, 0.443106), ("AUC", {"curve": "PR", "num_thresholds": 11}, 0.516647, 0.487073),
+    ("AUC", {"multi_label": True}, 0.440381, 0.403715), ("AUC", {"thresholds": [0.25, 0.5, 0.75]}, 0.44557, 0.446448),
+    ("Precision", {"thresholds": [0.0, 0.5, 1.0]}, [0.546667, 0.462687, 0.0], [0.52183, 0.437393, 0.0]),
+    ("SensitivityAtSpecificity", {"specificity": 0.5}, 0.365854, 0.366337),
+    ("PrecisionAtRecall", {"recall": 0.4, "num_thresholds": 50}, 0.552448, 0.529777)])
+def test_scores_on_even_thresholds(name, arguments, plain, weighted):
+    for expected, more in ((plain, {}), (weighted, {"sample_weight": WEIGHTS})):
+        metric = getattr(tf.keras.metrics, name)(**arguments)
+        metric.update_state(HITS, HUNDREDTHS, **more)
+        np.testing.assert_allclose(metric.result(), expected, atol=2e-6)

@@ -86,6 +86,12 @@ def next_initializer_seed() -> int | None:
     return None if _eager.initializers is None else _eager.initializers.randint(1, 10**9)
 
 
+def initial_seed() -> int:
+    """A seed for a generator of a layer: the next of the sequence of initializers, else one of Python's random numbers."""
+    seed = next_initializer_seed()
+    return random.randint(1, 10**9) if seed is None else seed
+
+
 @export(v1=["random.get_seed", "get_seed"])
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     """The two seeds that an op with seed `op_seed` (or None) should use.

@@ -1,11 +1,11 @@
 """Random numbers of layers: the base of layers that draw them, and the generator that it has."""
 from __future__ import annotations
 
-import random
 from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.graph import context
+from penstock._src.graph.random_seed import initial_seed
 from penstock._src.graph.scopes import init_scope
 from penstock._src.models.keras.backend import floatx
 from penstock._src.models.keras.engine.base_layer import Layer
@@ -28,18 +28,19 @@ class RandomGenerator:
         if rng_type not in (STATELESS, STATEFUL, LEGACY):
             raise ValueError('Invalid `rng_type` received. Valid `rng_type` are ["stateless", "stateful", "legacy_stateful"]. '
                              f"Got: {rng_type}")
-        self._rng_type, self._generator = rng_type, None
-        self._seed = seed if seed is not None or rng_type == LEGACY else random.randint(1, 10 ** 9)
+        self._rng_type, self._generator, self._seed = rng_type, None, seed
 
     def _maybe_init(self) -> None:
         """Makes the generator, which needs variables of 2.x; in graphs of 1.x, ops with a seed take its place."""
-        if self._rng_type != STATEFUL or self._generator is not None:
-            return
-        if not context.eager_outside_functions():
+        if self._rng_type == STATEFUL and not context.eager_outside_functions():
             self._rng_type = LEGACY
+        if self._rng_type == LEGACY:
             return
-        with init_scope():
-            self._generator = tf.random.experimental.Generator.from_seed(self._seed)
+        if self._seed is None:                      # drawn when the layer is built, between those of initializers
+            self._seed = initial_seed()
+        if self._rng_type == STATEFUL and self._generator is None:
+            with init_scope():
+                self._generator = tf.random.experimental.Generator.from_seed(self._seed)
 
     def make_seed_for_stateless_op(self) -> Any:
         """A seed of two numbers; None where ops with a seed are used."""

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import penstock as tf
 from penstock._src.base.api import export
 from penstock._src.graph import context
@@ -62,10 +64,47 @@ def count_matches(variables: dict[str, Any], y_true: Any, y_pred: Any, threshold
     if label_weights is not None:
         spread = tf.ones_like(y_pred) * tf.cast(label_weights, "float32")
         weights = spread if weights is None else weights * spread
-    return _add_counts(variables, tf.cast(y_true, "bool"), y_pred, thresholds, weights, multi_label)
+    add = _add_counts_of_buckets if _are_even(thresholds) else _add_counts
+    made = add(variables, tf.cast(y_true, "bool"), y_pred, thresholds, weights, multi_label)
+    return None if context.executing_eagerly() else group(*made)
 
 
-def _add_counts(variables: dict[str, Any], labels: Any, y_pred: Any, thresholds: list, weights: Any, multi_label: bool) -> Any:
+def _are_even(thresholds: list) -> bool:
+    """Whether thresholds have equal distances, from 0 to 1."""
+    count = len(thresholds)
+    return count > 2 and np.allclose(thresholds, np.arange(count, dtype="float32") / (count - 1), atol=1e-7)
+
+
+def _add_counts_of_buckets(variables: dict[str, Any], labels: Any, y_pred: Any, thresholds: list, weights: Any,
+                           multi_label: bool) -> list:
+    """Adds counts at thresholds of equal distances: each prediction is compared with none of them, and counted between two.
+
+    Predictions outside of 0 to 1 count as 0 or 1. A threshold below 0, as that of AUC, is exceeded by all.
+    """
+    count, width = len(thresholds), tf.shape(y_pred)[-1] if multi_label else 1
+    buckets = tf.math.ceil(tf.clip_by_value(y_pred, 0.0, 1.0) * (count - 1)) - 1.0
+    if thresholds[0] < 0:
+        buckets = tf.maximum(buckets, 0.0)
+    buckets = tf.cast(buckets, "int32")
+    if multi_label:
+        buckets = buckets * width + tf.range(width)
+    made, above, all_of = [], {}, {}
+    for label in {_KINDS[kind][0] for kind in variables}:
+        values = tf.cast(labels if label else tf.logical_not(labels), "float32")
+        values = values if weights is None else values * weights
+        sums = tf.math.unsorted_segment_sum(tf.reshape(values, [-1]), tf.reshape(buckets, [-1]), count * width)
+        sums = tf.reshape(sums, [count, -1]) if multi_label else sums
+        above[label] = tf.cumsum(sums, axis=0, reverse=True)
+        all_of[label] = tf.reduce_sum(values, 0) if multi_label else tf.reduce_sum(values)
+    for kind, variable in variables.items():
+        label, prediction = _KINDS[kind]
+        found = above[label] if prediction else all_of[label] - above[label]
+        made.append(variable.assign_add(tf.cast(found, variable.dtype)))
+    return made
+
+
+def _add_counts(variables: dict[str, Any], labels: Any, y_pred: Any, thresholds: list, weights: Any, multi_label: bool) -> list:
+    """Adds counts at any thresholds."""
     shape = [1, -1, y_pred.shape[-1]] if multi_label else [1, -1]
     limits = tf.reshape(tf.constant(thresholds, dtype="float32"), [-1] + [1] * (len(shape) - 1))
     positive = tf.reshape(y_pred, shape) > limits
@@ -78,7 +117,7 @@ def _add_counts(variables: dict[str, Any], labels: Any, y_pred: Any, thresholds:
                                positive if prediction else tf.logical_not(positive))
         found = tf.cast(found, "float32") if weights is None else tf.cast(found, "float32") * weights
         made.append(variable.assign_add(tf.cast(tf.reduce_sum(found, 1), variable.dtype)))
-    return None if context.executing_eagerly() else group(*made)
+    return made
 
 
 class _Count(Metric):

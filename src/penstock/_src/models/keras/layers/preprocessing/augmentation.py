@@ -5,6 +5,9 @@ import math
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.graph import context
+from penstock._src.graph.random_seed import initial_seed
+from penstock._src.graph.scopes import init_scope
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.layers.parts import described, dims_of, when
 from penstock._src.models.keras.layers.preprocessing.base import names
@@ -27,10 +30,20 @@ class RandomLayer(ImageLayer):
     """A layer that changes each image of a batch at random while training, and none otherwise."""
 
     _words: tuple = ()
+    _generator: Any = None
 
     def __init__(self, seed: int | None = None, **kwargs: Any):
         super().__init__(**kwargs)
         self.seed = seed
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the generator, a part of the layer's state; in graph mode, ops with the layer's seed draw numbers."""
+        if context.eager_outside_functions():
+            with init_scope():
+                made = tf.random.experimental.Generator.from_seed(initial_seed() if self.seed is None else self.seed)
+            self.__dict__["_generator"] = made
+            self._track_trackable(made, "_random_generator")
+        super().build(input_shape)
 
     def call(self, inputs: Any, training: Any = True) -> Any:
         """The images, changed while training."""
@@ -50,10 +63,18 @@ class RandomLayer(ImageLayer):
     def _unchanged(self, images: Any) -> Any:
         return tf.identity(images)
 
-    def _uniform(self, images: Any, bounds: tuple, n: Any = None) -> Any:
+    def _uniform(self, images: Any, bounds: tuple, n: Any = None, dtype: Any = None) -> Any:
         """A random number for each image."""
         shape = [tf.shape(images)[0]] if n is None else n
-        return tf.random_uniform(shape, bounds[0], bounds[1], images.dtype, seed=self.seed)
+        if self._generator is not None:
+            return self._generator.uniform(shape, *bounds, dtype=dtype or images.dtype)
+        return tf.random_uniform(shape, *bounds, dtype or images.dtype, seed=self.seed)
+
+    def _seed_of_op(self) -> Any:
+        """A seed for an op without state."""
+        if self._generator is not None:
+            return self._generator.make_seeds()[:, 0]
+        return tf.random_uniform([2], 0, 2 ** 31 - 1, tf.int32, seed=self.seed)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
@@ -215,8 +236,8 @@ class RandomZoom(_Moving):
 
     def _changed(self, images: Any) -> Any:
         sizes = tf.cast(tf.shape(images), images.dtype)
-        zy = 1. + self._uniform(images, self._high)
-        zx = zy if self._wide is None else 1. + self._uniform(images, self._wide)
+        zy = self._uniform(images, tuple(1. + b for b in self._high))
+        zx = zy if self._wide is None else self._uniform(images, tuple(1. + b for b in self._wide))
         dx, dy = (sizes[2] - 1) / 2. * (1. - zx), (sizes[1] - 1) / 2. * (1. - zy)
         zero = tf.zeros_like(zx)
         return self._looked_up(images, self._matrix(zx, zero, dx, zero, zy, dy))
@@ -243,10 +264,10 @@ class RandomFlip(RandomLayer):
         self.mode = mode
 
     def _changed(self, images: Any) -> Any:
-        for word, axis in (("horizontal", 2), ("vertical", 1)):
+        for word, flip in (("horizontal", tf.image.stateless_random_flip_left_right),
+                           ("vertical", tf.image.stateless_random_flip_up_down)):
             if word in self.mode:
-                turned = tf.reshape(self._uniform(images, (0., 1.)) < 0.5, [-1, 1, 1, 1])
-                images = tf.where_v2(turned, tf.reverse(images, [axis]), images)
+                images = flip(images, self._seed_of_op())
         return images
 
 
@@ -272,9 +293,8 @@ class RandomCrop(RandomLayer):
 
     def _changed(self, images: Any) -> Any:
         sizes = tf.shape(images)
-        draw = tf.random_uniform([2], dtype=tf.float32, seed=self.seed)
-        room = tf.cast(tf.stack([sizes[1] - self.height + 1, sizes[2] - self.width + 1]), tf.float32)
-        corner = tf.cast(tf.floor(draw * tf.maximum(room, 1.)), tf.int32)
+        draw = self._uniform(images, (0, tf.int32.max), [2], tf.int32)
+        corner = draw % tf.maximum(tf.stack([sizes[1] - self.height + 1, sizes[2] - self.width + 1]), 1)
         fits = tf.logical_and(sizes[1] >= self.height, sizes[2] >= self.width)
         return tf.cond(fits, lambda: images[:, corner[0]:corner[0] + self.height, corner[1]:corner[1] + self.width, :],
                        lambda: self._unchanged(images))
@@ -300,7 +320,7 @@ class _Stretching(RandomLayer):
         self._bounds = _interval(factor, "factor", -1.)
 
     def _changed(self, images: Any) -> Any:
-        draw = 1. + tf.random_uniform([], *self._bounds, seed=self.seed)
+        draw = self._uniform(images, tuple(1. + b for b in self._bounds), [], tf.float32)
         sides = tf.shape(images)[1:3]
         stretched = tf.cast(tf.cast(sides[self._side], tf.float32) * draw, tf.int32)
         size = [stretched, sides[1]] if self._side == 0 else [sides[0], stretched]
@@ -370,9 +390,8 @@ class RandomContrast(RandomLayer):
                              f"Received: factor={factor}")
 
     def _changed(self, images: Any) -> Any:
-        scale = self._uniform(images, (1. - self._lower, 1. + self._upper), [])
-        mean = tf.reduce_mean(images, axis=[1, 2], keepdims=True)
-        return (images - mean) * scale + mean
+        images = tf.image.stateless_random_contrast(images, 1. - self._lower, 1. + self._upper, self._seed_of_op())
+        return tf.clip_by_value(images, 0., 255.)
 
 
 @export(*names("RandomBrightness"))
