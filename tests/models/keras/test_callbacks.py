@@ -240,3 +240,16 @@ def test_subclass_of_model_checkpoint_calls_its_parts(tmp_path):
     model.fit(np.ones((10, 2)), np.ones(10), batch_size=2, verbose=0, callbacks=[callback])
     assert [p.rsplit("/", 1)[1] for p in callback.saved] == ["m-1-2.weights.h5", "m-1-4.weights.h5"]
     assert all(os.path.exists(p) for p in callback.saved)
+
+
+def test_logs_at_the_beginning_are_empty():
+    seen = []
+    names = [f"on_{what}_{when}" for what in ("train", "test", "predict") for when in ("begin", "end")]
+    callback = type("Seen", (tf.keras.callbacks.Callback,), {
+        name: lambda self, logs=None, name=name: seen.append((name, logs if name.endswith("begin") else type(logs)))
+        for name in names})()
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    model.compile("sgd", "mse")
+    model.fit(np.ones((2, 2)), np.ones(2), verbose=0, callbacks=[callback])
+    model.predict(np.ones((2, 2)), verbose=0, callbacks=[callback])
+    assert seen == [("on_train_begin", {}), ("on_train_end", dict), ("on_predict_begin", {}), ("on_predict_end", dict)]

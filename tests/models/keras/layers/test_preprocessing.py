@@ -193,3 +193,10 @@ def test_columns_need_a_vocabulary(mode):
 
 def test_a_discretization_without_boundaries_has_one_interval():
     np.testing.assert_array_equal(L.Discretization(num_bins=3)(tf.constant([[-1.0, 5.0]])), [[0, 0]])
+
+
+def test_quantiles_are_those_of_batches_of_32():
+    data = np.random.RandomState(3).rand(50, 3) * 5
+    layer = L.Discretization(num_bins=4)
+    layer.adapt(data)
+    np.testing.assert_allclose(layer.bin_boundaries, [1.183, 2.395, 3.505], atol=1e-3)        # recorded from tf_keras

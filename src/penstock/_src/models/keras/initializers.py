@@ -7,6 +7,7 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.api import TABLES, export
 from penstock._src.graph import context
+from penstock._src.models.keras.backend.config import floatx
 from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object
 from penstock._src.models.keras.utils.object_config import serialized
 from penstock._src.state.variables import initializers as own
@@ -48,6 +49,9 @@ class ConstantV2(own.ConstantV2):
 
     def __init__(self, value: Any = 0):             # without the check of tf.constant_initializer
         self.value = value
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any:                # type: ignore[override]
+        return super().__call__(shape, floatx() if dtype is None else dtype, **kwargs)
 
 
 ConstantV2.__name__ = "Constant"

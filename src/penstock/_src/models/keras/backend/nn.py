@@ -146,6 +146,7 @@ def categorical_crossentropy(target: Any, output: Any, from_logits: bool = False
     """The cross entropy of distributions along `axis`; the output is probabilities, or logits."""
     output = _tensor(output)
     target = _tensor(target)
+    target.shape.assert_is_compatible_with(output.shape)
     logits = _softmax_logits(output, from_logits, axis)
     if logits is None:
         output = _bounded(output / tf.reduce_sum(output, axis, True))

@@ -189,27 +189,27 @@ class CallbackList:
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Before training."""
-        self._tell("on_train_begin", logs)
+        self._tell("on_train_begin", {} if logs is None else logs)
 
     def on_train_end(self, logs: Any = None) -> None:
         """After training."""
-        self._tell("on_train_end", logs)
+        self._tell("on_train_end", {} if logs is None else logs)
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Before evaluation."""
-        self._tell("on_test_begin", logs)
+        self._tell("on_test_begin", {} if logs is None else logs)
 
     def on_test_end(self, logs: Any = None) -> None:
         """After evaluation."""
-        self._tell("on_test_end", logs)
+        self._tell("on_test_end", {} if logs is None else logs)
 
     def on_predict_begin(self, logs: Any = None) -> None:
         """Before prediction."""
-        self._tell("on_predict_begin", logs)
+        self._tell("on_predict_begin", {} if logs is None else logs)
 
     def on_predict_end(self, logs: Any = None) -> None:
         """After prediction."""
-        self._tell("on_predict_end", logs)
+        self._tell("on_predict_end", {} if logs is None else logs)
 
 
 @export("keras.callbacks.History")

@@ -215,7 +215,7 @@ class LearningRateScheduler(Callback):
             if not rate.dtype.is_floating:
                 raise ValueError("The dtype of Tensor should be float")
         elif not isinstance(rate, (float, np.float32, np.float64)):
-            raise ValueError(f'The output of the "schedule" function should be float. Got: {rate!r}')
+            raise ValueError(f'The output of the "schedule" function should be float. Got: {rate}')
         K.set_value(getattr(self.model.optimizer, name), K.get_value(rate) if hasattr(rate, "shape") else rate)
         if self.verbose > 0:
             print(f"\nEpoch {epoch + 1}: LearningRateScheduler setting learning rate to {rate}.")

@@ -68,7 +68,7 @@ class ProgbarLogger(Callback):
         if not self.verbose:
             return
         bar = self._bar()
-        if self.target is None or self.seen < self.target:
+        if self.target is None:
             bar.target = self.target = self.seen
         bar.update(self.target, self._shown(logs), finalize=True)
 

@@ -135,7 +135,7 @@ class Layer(Connected, Losing, Weighted):
                  **kwargs: Any):
         for k in kwargs:
             if k not in _KEYWORDS:
-                raise TypeError(f"Keyword argument not understood: {k}")
+                raise TypeError("Keyword argument not understood:", k)
         self._trainable = trainable
         self.stateful = False
         self.built = False

@@ -271,7 +271,7 @@ def _epoch(model: Any, source: Source, callbacks: Any, mode: str) -> dict[str, A
     if n < 0 and source.exhausted:            # the epoch before used the last batch
         return Results(model).copy() if mode == "train" and context.executing_eagerly() else {}
     if n < 0:
-        raise ValueError("Expect x to be a non-empty array or dataset.")
+        raise ValueError("Expected input data to be non-empty.")
     if source.steps is None:
         source.steps = n + 1
         if mode == "train":

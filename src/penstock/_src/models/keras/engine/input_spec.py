@@ -72,8 +72,13 @@ def assert_input_compatibility(input_spec: Any, inputs: Any, layer_name: str) ->
     if not input_spec:
         return
     flat, specs = nest.flatten(inputs), nest.flatten(input_spec)
+    for x in flat:
+        if not hasattr(x, "shape"):
+            raise TypeError(f"Inputs to a layer should be tensors. Got '{x}' (of type {type(x)}) as input for layer "
+                            f"'{layer_name}'.")
     if len(flat) != len(specs):
-        raise ValueError(f"Layer {layer_name} expects {len(specs)} inputs, but it received {len(flat)} input tensors. Inputs "
+        counted = f"{len(specs)} {'input(s)' if context.eager_outside_functions() else 'inputs'}"
+        raise ValueError(f"Layer {_quoted(layer_name)} expects {counted}, but it received {len(flat)} input tensors. Inputs "
                          f"received: {flat}")
     for i, (x, spec) in enumerate(zip(flat, specs, strict=True)):
         if spec is not None:

@@ -371,8 +371,8 @@ class Network(Layer):
         if self.dynamic:
             return
         if "build" in type(self).__dict__ and not self.built and not self._is_graph_network:
-            raise ValueError(f"Weights for model {self.name} have not yet been created. Weights are created when the Model is "
-                             "first called on inputs or `build()` is called with an `input_shape`.")
+            raise ValueError(f"Weights for model {self.name!r} have not yet been created. Weights are created when the model "
+                             "is first called on inputs or `build()` is called with an `input_shape`.")
 
     @property
     def trainable_weights(self) -> list:
@@ -463,8 +463,8 @@ class Network(Layer):
                 show_trainable: bool = False, layer_range: Any = None) -> None:
         """Prints the layers, the shapes of their outputs and the number of their parameters."""
         if not self.built:
-            raise ValueError("This model has not yet been built. Build the model first by calling `build()` or calling `fit()` "
-                             "with some data, or specify an `input_shape` argument in the first layer(s) for automatic build.")
+            raise ValueError("This model has not yet been built. Build the model first by calling `build()` or by calling the "
+                             "model on a batch of data.")
         print_summary(self, line_length, positions, print_fn, expand_nested, show_trainable, layer_range)
 
     def _repr_html_(self) -> str:

@@ -68,14 +68,15 @@ class _Merge(Layer):
     def build(self, input_shape: Any) -> None:
         """Checks the shapes of the inputs."""
         if not isinstance(input_shape, (list, tuple)):
-            raise ValueError(f"A merge layer should be called on a list of inputs. Received one of shape {input_shape}.")
+            raise ValueError("A merge layer should be called on a list of inputs. Received: "
+                             f"input_shape={input_shape} (not a list of shapes)")
         if len(input_shape) < _least():
             raise ValueError(f"A merge layer should be called on a list of at least {_least()} inputs. Got {len(input_shape)} "
                              "inputs.")
         shapes = _all_dims(input_shape)
         batches = {s[0] for s in shapes if s} - {None}
         if len(batches) > 1:
-            raise ValueError(f"Can not merge tensors with different batch sizes. Got tensors with shapes : {shapes}")
+            raise ValueError(f"Cannot merge tensors with different batch sizes. Got tensors with shapes {shapes}")
         functools.reduce(_broadcast, [None if s is None else s[1:] for s in shapes])
         self._reshape_required = None in shapes or len({len(s) for s in shapes}) > 1
         super().build(input_shape)
@@ -269,8 +270,8 @@ class Concatenate(_Merge):
             rests.append(rest)
         same = len({len(r) for r in rests}) == 1 and all(len({d for d in ds if d is not None}) <= 1 for ds in zip(*rests))
         if not same:
-            raise ValueError("A `Concatenate` layer requires inputs with matching shapes except for the concat axis. Got "
-                             f"inputs shapes: {shapes}")
+            raise ValueError("A `Concatenate` layer requires inputs with matching shapes except for the concatenation axis. "
+                             f"Received: input_shape={shapes}")
         return Layer.build(self, input_shape)
 
     def _merge_function(self, inputs: list) -> Any:
@@ -342,7 +343,8 @@ class Dot(_Merge):
         if a is not None and b is not None:
             i, j = self._axes(len(a), len(b))
             if a[i] != b[j]:
-                raise ValueError(f"Dimension incompatibility {a[i]} != {b[j]}. Layer shapes: {a}, {b}")
+                raise ValueError(f"Incompatible input shapes: axis values {a[i]} (at axis {i}) != {b[j]} (at axis {j}). "
+                                 f"Full input shapes: {a}, {b}")
         Layer.build(self, input_shape)
 
     def _merge_function(self, inputs: list) -> Any:

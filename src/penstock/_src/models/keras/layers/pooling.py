@@ -23,6 +23,10 @@ class Pooling(Layer):
         super().__init__(name=name, **kwargs)
         strides = pool_size if strides is None else strides
         self.pool_size = numbers(pool_size, self.rank, "pool_size")
+        if min(map(int, self.pool_size)) <= 0:
+            wrong = {v for v in self.pool_size if v <= 0}
+            raise ValueError(f"The `pool_size` argument must be a tuple of {self.rank} integers. Received: {pool_size} "
+                             f"including {wrong} that does not satisfy the requirement `> 0`.")
         self.strides = numbers(strides, self.rank, "strides")
         if any(int(s) < 0 for s in self.strides):
             raise ValueError(f"The `strides` of a pool must not be negative, got {strides}")

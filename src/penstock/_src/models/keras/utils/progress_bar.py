@@ -100,9 +100,10 @@ class Progbar:
         count = f"{current}/{self.target}" if self.target else f"{current}"
         each = self._time_per_unit(current, now)
         took = f" -{_per_unit(now - self._start, 'epoch')} -{_per_unit(each, self.unit_name)}"
-        _write(f"{count} - {now - self._start:.0f}s{self._shown()}{took}\n")
+        _write(f"{count} - {now - self._start:.0f}s{self._shown(signed=True)}{took}\n")
 
-    def _shown(self) -> str:
+    def _shown(self, signed: bool = False) -> str:
+        """The values; a line shows those below a thousandth with an exponent, negative ones (`signed`), too."""
         text = ""
         for name in self._values_order:
             total, count = self._values[name]
@@ -111,7 +112,7 @@ class Progbar:
             except (TypeError, ValueError):
                 text += f" - {name}: {total}"
                 continue
-            text += f" - {name}: {mean:.4f}" if abs(mean) > 1e-3 else f" - {name}: {mean:.4e}"
+            text += f" - {name}: {mean:.4f}" if (mean if signed else abs(mean)) > 1e-3 else f" - {name}: {mean:.4e}"
         return text
 
     def _time_per_unit(self, current: int, now: float) -> float:

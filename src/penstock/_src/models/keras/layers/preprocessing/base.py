@@ -26,6 +26,7 @@ class PreprocessingLayer(Layer):
     """A layer that may learn from data, once, before it is used. Called with a list of Python values, it takes one tensor."""
 
     _takes_several = False           # whether a list is one of inputs
+    _adapted_batch: int | None = None            # how many rows of an array `adapt` learns from at a time; None for all
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the layer."""
@@ -42,7 +43,7 @@ class PreprocessingLayer(Layer):
         if reset_state:
             self.reset_state()
         shape = None
-        for i, batch in enumerate(batches(data)):
+        for i, batch in enumerate(batches(data, batch_size or self._adapted_batch)):
             if steps is not None and i >= steps:
                 break
             shape = batch.shape if shape is None else shape
@@ -77,13 +78,18 @@ class Categories(PreprocessingLayer):
         self.output_mode = output_mode
 
 
-def batches(data: Any) -> Iterator[np.ndarray]:
-    """The arrays in an array, a tensor, a list, or a dataset."""
+def batches(data: Any, size: int | None = None) -> Iterator[np.ndarray]:
+    """The arrays in an array, a tensor, a list, or a dataset; arrays in batches of a size, if there is one."""
     if hasattr(data, "element_spec") and hasattr(data, "__iter__"):
         for batch in data:
             yield as_array(batch)
         return
-    yield as_array(data)
+    whole = as_array(data)
+    if size is None or not whole.ndim:
+        yield whole
+        return
+    for first in range(0, len(whole), size):
+        yield whole[first:first + size]
 
 
 def as_array(data: Any) -> np.ndarray:

@@ -190,6 +190,8 @@ class Discretization(Categories):
         self.bin_boundaries = [] if bin_boundaries is None else [float(b) for b in bin_boundaries]
         self.reset_state()
 
+    _adapted_batch = 32                             # on which the summary depends
+
     def reset_state(self) -> None:
         """Resets the data."""
         self._summary = np.zeros((2, 0))                # values, and how many elements each represents
@@ -199,8 +201,8 @@ class Discretization(Categories):
         if self.input_bin_boundaries is not None:
             raise ValueError("This Discretization layer has fixed `bin_boundaries`: it cannot be adapted.")
         values = np.sort(np.asarray(data, np.float64).ravel())
-        step = len(values) * self.epsilon
-        kept = values[int(step)::max(int(step), 1)]
+        step = int(len(values) * self.epsilon)
+        kept = values[step::max(step, 1)]
         merged = np.concatenate([self._summary, np.stack([kept, np.full_like(kept, max(step, 1))])], 1)
         self._summary = _compressed(merged[:, merged[0].argsort(kind="stable")], self.epsilon)
 
