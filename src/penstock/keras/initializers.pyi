@@ -21,6 +21,7 @@ from penstock.initializers import VarianceScaling as _variance_scaling
 from typing import Any
 
 class Constant(_constant_initializer):
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any: ...
     def __init__(self, value: Any = 0) -> None: ...
     value: Any
 from penstock.initializers import GlorotNormal as GlorotNormal

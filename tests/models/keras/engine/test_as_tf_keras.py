@@ -123,3 +123,17 @@ def test_tensors_decide_control_flow_of_losses_and_metrics():
     made.compile("sgd", BranchingLoss(), metrics=[Branching(name="branching"), branching_metric])
     found = made.evaluate(X, X[:, :1], batch_size=4, verbose=0, return_dict=True)
     assert found == {"loss": 4.0, "branching": -8.0, "branching_metric": 2.0}
+
+
+def test_cells_return_states_as_they_are_given():
+    for cell in (tf.keras.layers.GRUCell(3), tf.keras.layers.SimpleRNNCell(3)):
+        state = cell.get_initial_state(batch_size=2, dtype="float32")
+        x = np.ones((2, 2), "float32")
+        assert cell(x, state)[1].shape == state.shape
+        assert [s.shape for s in cell(x, [state])[1]] == [state.shape]
+
+
+def test_more_losses_than_outputs():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,), kernel_initializer="zeros")])
+    model.compile("sgd", ["mse", "mae"])
+    assert model.evaluate(np.ones((2, 2)), np.full(2, 3.0), verbose=0) == 9.0

@@ -127,3 +127,12 @@ def test_mixed_and_variadic_arguments():
     np.testing.assert_allclose(product, data @ data)
     np.testing.assert_allclose(stacked, np.stack([data, data + 1]))
     np.testing.assert_allclose(joined, np.concatenate([data, 0 * data], 1))
+
+
+def test_arrays_on_the_left_have_the_type_of_the_tensor():
+    x = tf.keras.Input((3,), name="inp")
+    assert x.name == "inp"
+    model = tf.keras.Model(x, [np.arange(3.0) * x, 1 / x, np.ones((1, 3)) - x, x + np.ones(3)])
+    assert all(layer.output.dtype == tf.float32 for layer in model.layers)
+    found = [v.numpy().tolist() for v in model(np.full((1, 3), 2.0, "float32"))]
+    assert found == [[[0, 2, 4]], [[0.5] * 3], [[-1] * 3], [[3] * 3]]

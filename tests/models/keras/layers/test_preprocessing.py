@@ -200,3 +200,9 @@ def test_quantiles_are_those_of_batches_of_32():
     layer = L.Discretization(num_bins=4)
     layer.adapt(data)
     np.testing.assert_allclose(layer.bin_boundaries, [1.183, 2.395, 3.505], atol=1e-3)        # recorded from tf_keras
+
+
+def test_a_random_crop_resizes_when_predicting():
+    images = np.arange(120, dtype="f").reshape(2, 10, 6, 1)
+    assert L.RandomCrop(4, 4)(images, training=False).numpy()[0, :, :, 0].tolist() == [      # recorded from tf_keras
+        [13.75 + 9 * row + 1.5 * column for column in range(4)] for row in range(4)]

@@ -43,6 +43,10 @@ def loss_functions(loss: Any, names: list[str]) -> list:
                                 "expect no targets for %s.", name, name)
         return [loss_function(loss.get(name)) for name in names]
     if isinstance(loss, Sequence) and not isinstance(loss, str):
+        if len(loss) > len(names) and context.eager_outside_functions():
+            logging.warning("The model has %s outputs, but %s losses were passed: the last ones are not used.", len(names),
+                            len(loss))
+            loss = loss[:len(names)]
         if len(loss) != len(names):
             raise ValueError("When passing a list as loss, it should have one entry per model outputs. The model has "
                              f"{len(names)} outputs, but you passed loss={loss}")

@@ -14,7 +14,9 @@ from typing import Any
 from penstock._src.base import nest
 from penstock._src.base.api import TABLES, Later
 from penstock._src.base.dtypes import DType
+from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import init_scope
 from penstock._src.models.keras.backend.state import unique_object_name
 from penstock._src.models.keras.engine.call_context import current
 from penstock._src.models.keras.engine.function_layer import SlicingOpLambda, TFOpLambda, function_of
@@ -36,7 +38,13 @@ _OPERATORS = {"__add__": "__operators__.add", "__sub__": "math.subtract", "__mul
 
 
 class LayerTensor(Tensor):
-    """A tensor of Keras's own graph."""
+    """A tensor of Keras's own graph. An input has the name of its layer."""
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the tensor in the graph, or of an input."""
+        history = getattr(self, "_keras_history", None)
+        return super().name if history is None or not getattr(history.layer, "is_placeholder", False) else self.op.name
 
     def __repr__(self) -> str:
         history = getattr(self, "_keras_history", None)
@@ -48,10 +56,9 @@ class LayerTensor(Tensor):
         history = getattr(self, "_keras_history", None)
         if history is None:
             return super().__str__()
-        own = getattr(history.layer, "is_placeholder", False)
-        name, spec = (self.op.name, repr(self.op.name)) if own else (self.name, None)
-        spec = f"TensorSpec(shape={self.shape}, dtype=tf.{self.dtype.name}, name={spec})"
-        return f"KerasTensor(type_spec={spec}, name='{name}', description=\"created by layer '{history.layer.name}'\")"
+        own = repr(self.name) if getattr(history.layer, "is_placeholder", False) else None
+        spec = f"TensorSpec(shape={self.shape}, dtype=tf.{self.dtype.name}, name={own})"
+        return f"KerasTensor(type_spec={spec}, name='{self.name}', description=\"created by layer '{history.layer.name}'\")"
 
     @staticmethod
     def _dispatch(function: Callable, args: tuple, kwargs: dict) -> Any:
@@ -69,10 +76,18 @@ def _operator(method: str, symbol: str, reflected: bool = False) -> Callable:
         if current.in_call or any(hasattr(type(x), "_dispatch") and not isinstance(x, Tensor) or x is None for x in other) \
                 and symbol != "__operators__.getitem":
             return inherited(self, *other)
-        args = (*other, self) if reflected else (self, *other)
+        args = (*(_eager(x, self.dtype) for x in other), self) if reflected else (self, *other)
         out = _as_layer(symbol, _public_function(symbol), args, {})
         return inherited(self, *other) if out is NotImplemented else out
     return call
+
+
+def _eager(value: Any, dtype: Any) -> Any:
+    """What is on the left of an operator, as a tensor of the type of the right side."""
+    if isinstance(value, Tensor):
+        return value
+    with init_scope():
+        return convert(value, dtype)
 
 
 @functools.cache

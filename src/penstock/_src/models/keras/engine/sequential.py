@@ -100,7 +100,7 @@ class Sequential(Functional):
                 last = Input(batch_shape=tuple(last.shape.as_list()), dtype=last.dtype.name)
             output = layer(last)
             if len(nest.flatten(output)) != 1:
-                raise TypeError(_ONE_OUTPUT)
+                raise (ValueError if context.eager_outside_functions() else TypeError)(_ONE_OUTPUT)
             self.__dict__["outputs"] = [any_batch(call_spec(output))] if isinstance(self.outputs[0], TensorSpec) else [output]
             self.__dict__.update(_steps={}, _compiled=self._new_compiled() if self._is_compiled else self._compiled)
         self.built = bool(self.outputs)

@@ -225,7 +225,7 @@ class SimpleRNNCell(_Cell):
         output = projected + self._recurrent(_only(states), training)
         if self.activation is not None:
             output = self.activation(output)
-        return output, [output]
+        return output, [output] if nest.is_nested(states) else output
 
 
 class GRUCellBase(_Cell):
@@ -262,7 +262,7 @@ class GRUCellBase(_Cell):
             candidate = self.activation(x_h + self._recurrent(r * kept, training, 2, 1, dropped=True))
         before = h if masks is None or self._mask_count() > 1 else h * masks
         new = candidate + z * (before - candidate)
-        return new, [new]
+        return new, [new] if nest.is_nested(states) else new
 
 
 @export(v1=["keras.layers.GRUCell"])

@@ -11,15 +11,17 @@ from penstock._src.graph.scopes import init_scope
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.layers.parts import described, dims_of, when
 from penstock._src.models.keras.layers.preprocessing.base import names
-from penstock._src.models.keras.layers.preprocessing.images import CenterCrop, ImageLayer, checked_method, resized
+from penstock._src.models.keras.layers.preprocessing.images import ImageLayer, Resizing, checked_method, resized
 from penstock.compat import v1 as tf
 
 _FILL_MODES = ("reflect", "wrap", "constant", "nearest")
 
 
-def _interval(factor: Any, name: str, low: float | None = None) -> tuple:
-    """The bounds that a factor represents: itself and its opposite, or a pair."""
+def _interval(factor: Any, name: str, low: float | None = None, ordered: bool = True) -> tuple:
+    """The bounds that a factor represents: itself and its opposite, or a pair, in order if it has to be (`ordered`)."""
     lower, upper = (factor[0], factor[1]) if isinstance(factor, (tuple, list)) else (-factor, factor)
+    if not ordered and lower > upper and upper >= -1:
+        return lower, upper
     if upper < lower or low is not None and (lower < low or upper < 0):
         least = "" if low is None else f" of at least {low:g}"
         raise ValueError(f"`{name}` should be a number, or a pair of a lower and an upper bound{least}, got {factor}")
@@ -230,8 +232,8 @@ class RandomZoom(_Moving):
                  seed: int | None = None, fill_value: float = 0.0, **kwargs: Any):
         super().__init__(seed, **kwargs)
         self.height_factor, self.width_factor = height_factor, width_factor
-        self._high = _interval(height_factor, "height_factor", -1.)
-        self._wide = None if width_factor is None else _interval(width_factor, "width_factor", -1.)
+        self._high = _interval(height_factor, "height_factor", -1., ordered=False)
+        self._wide = None if width_factor is None else _interval(width_factor, "width_factor", -1., ordered=False)
         self._read_filling(fill_mode, interpolation, fill_value)
 
     def _changed(self, images: Any) -> Any:
@@ -273,7 +275,7 @@ class RandomFlip(RandomLayer):
 
 @export(*names("RandomCrop"))
 class RandomCrop(RandomLayer):
-    """A random part of images of a given size; the middle, when predicting.
+    """A random part of images of a given size; when predicting, the largest part with this aspect ratio, resized.
 
     Args:
         height: Height of the part.
@@ -300,7 +302,7 @@ class RandomCrop(RandomLayer):
                        lambda: self._unchanged(images))
 
     def _unchanged(self, images: Any) -> Any:
-        return CenterCrop(self.height, self.width, dtype=self.dtype).call(images)
+        return Resizing(self.height, self.width, crop_to_aspect_ratio=True, dtype=self.dtype).call(images)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The inputs' shape with the new size."""
