@@ -121,3 +121,19 @@ def test_noise_layers_have_seeds():
     for layer in (keras.layers.GaussianNoise(.1, seed=4), keras.layers.GaussianDropout(.1, seed=4),
                   keras.layers.AlphaDropout(.1, seed=4)):
         assert type(layer).from_config(layer.get_config()).seed == 4
+
+
+@pytest.mark.parametrize("run, expected", [
+    (lambda model, data: model.fit(data, epochs=2, verbose=0), [[2, 1, 3, 6, 0, 4, 7, 5], [7, 3, 1, 5, 6, 0, 2, 4]]),
+    (lambda model, data: model.predict(data, verbose=0), [[2, 1, 3, 6, 0, 4, 7, 5]]),
+    (lambda model, data: model.fit(data.repeat(), steps_per_epoch=2, verbose=0), [[0, 1, 3, 6, 5, 2, 7, 4]])])
+def test_shuffled_datasets_are_read_in_the_order_of_tf_keras(run, expected):
+    """It begins a dataset twice unless it reads on from epoch to epoch; the orders of the dataset were recorded."""
+    seen = []
+    model = tf.keras.Sequential([tf.keras.layers.Lambda(lambda x: tf.numpy_function(
+        lambda a: (seen.extend(a.ravel().tolist()), a)[1], [x], tf.float32))])
+    model.compile(loss=lambda y, p: tf.reduce_sum(y))
+    numbers = np.arange(8, dtype="float32")
+    data = tf.data.Dataset.from_tensor_slices((numbers, numbers)).shuffle(8, seed=1).batch(4)
+    run(model, data)
+    assert seen == [n for epoch in expected for n in epoch]

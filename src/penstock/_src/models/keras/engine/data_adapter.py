@@ -436,6 +436,7 @@ class DatasetSource(Source):
         self._model, self._data, self.steps = model, data, steps
         self._class_weight, self._training, self._checked = class_weight, training, False
         self._running: Any = None
+        self._begun = False
         if steps is None:
             if is_iterator(data) and not context.executing_eagerly():
                 raise ValueError("When using a Dataset iterator as input to a model, you should specify the "
@@ -459,6 +460,9 @@ class DatasetSource(Source):
         """The batches of one epoch. With a number of steps, the next epoch continues where this one stopped, unless that was
         the end of the dataset."""
         if self._running is None or self._whole:
+            if not self._begun and self._whole and context.executing_eagerly():
+                self._elements()                                # tf_keras begins twice: shuffles of the data draw another order
+            self._begun = True
             self._running = self._elements()
         for i in itertools.count():
             if self.steps is not None and i >= self.steps and (self._given_steps is not None or i > self.steps):
@@ -473,7 +477,7 @@ class DatasetSource(Source):
     def restart(self) -> None:
         """Begins the dataset again; an iterator continues."""
         if not is_iterator(self._data):
-            self._running = None
+            self._running, self._begun = None, False
 
     def _elements(self) -> Iterator[Any]:
         if context.executing_eagerly():
