@@ -201,3 +201,17 @@ def test_each_step_of_ragged_sequences_goes_through_a_layer():
     found = model(ragged)
     np.testing.assert_array_equal(found.values, values.sum(1, keepdims=True))
     np.testing.assert_array_equal(found.row_lengths(), [3, 1, 2])
+
+
+@pytest.mark.parametrize("name, masked, eager, traced", [
+    ("LSTM", False, [0.0095, -0.0127], [-0.0114, -0.0099]), ("LSTM", True, [-0.102, 0.0085], [0.1251, -0.0538]),
+    ("GRU", False, [0.237, -0.232], [0.3823, -0.2246]), ("GRU", True, [0.1091, -0.2205], [0.3953, -0.2156])])
+def test_inputs_are_dropped_as_in_tf_keras(name, masked, eager, traced):
+    """With the default arguments, each step by itself; recorded after `set_random_seed(3)`."""
+    rng = np.random.RandomState(0)
+    x, mask = rng.rand(4, 6, 3).astype("f"), rng.rand(4, 6) > 0.3
+    tf.keras.utils.set_random_seed(3)
+    layer = getattr(tf.keras.layers, name)(2, dropout=0.4)
+    arguments = {"training": True, **({"mask": mask} if masked else {})}
+    np.testing.assert_allclose(layer(x, **arguments)[0], eager, atol=1e-4)
+    np.testing.assert_allclose(tf.function(lambda a: layer(a, **arguments))(x)[0], traced, atol=1e-4)

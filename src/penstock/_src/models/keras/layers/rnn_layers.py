@@ -69,6 +69,8 @@ class _Layer(RNN):
         inputs, initial_state, _ = self._process_inputs(inputs, initial_state, None)
         self._check_unroll(inputs)
         self._reset_dropout()
+        if self.could_use_cudnn and self.dropout:
+            inputs, training = self._dropped(inputs, training), False
         steps = inputs if self.time_major else tf.transpose(inputs, [1, 0, 2])
         if mask is not None and not self.time_major:
             mask = tf.transpose(mask, [1, 0, *range(2, len(mask.shape))])
@@ -80,6 +82,14 @@ class _Layer(RNN):
                 lambda x, s: self.cell.advance(x, s, training), projected, initial_state, go_backwards=self.go_backwards,
                 mask=mask, unroll=self.unroll, time_major=True, zero_output_for_mask=self.zero_output_for_mask)
         return self._finished(last, outputs if self.time_major else tf.transpose(outputs, [1, 0, 2]), states, lengths)
+
+    could_use_cudnn = False          # whether the arguments are those of cuDNN, with which the layer drops other inputs
+
+    def _dropped(self, inputs: Any, training: Any) -> Any:
+        """Inputs of which each step is dropped by itself. tf_keras draws a mask per gate, and uses the first."""
+        dropped = inputs * self.cell.get_dropout_mask_for_cell(inputs, training, count=self.cell.gates)[0]
+        self._reset_dropout()
+        return dropped
 
     _fused_kind = ""                # of the op that computes the layer over time, if it can
 
@@ -346,7 +356,8 @@ class LSTMV1(_Layer):
 
     def _fused(self, steps: Any, states: list, training: Any, mask: Any, from_zero: bool) -> tuple:
         cell = self.cell
-        masks = cell.get_dropout_mask_for_cell(steps[0], training, count=1) if self.dropout else None
+        drops = self.dropout and not self.could_use_cudnn
+        masks = cell.get_dropout_mask_for_cell(steps[0], training, count=1) if drops else None
         if masks is not None:
             steps = steps * masks
         if self.go_backwards:
