@@ -41,7 +41,7 @@ class LayerTensor(Tensor):
     """A tensor of Keras's own graph. An input has the name of its layer."""
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         """The name of the tensor in the graph, or of an input."""
         history = getattr(self, "_keras_history", None)
         return super().name if history is None or not getattr(history.layer, "is_placeholder", False) else self.op.name

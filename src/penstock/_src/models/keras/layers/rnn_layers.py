@@ -44,6 +44,7 @@ class _Layer(RNN):
     """A cell of ours over time."""
 
     activation: Any
+    dropout: Any
     recurrent_dropout: Any
 
     _cell_class: Any = None
