@@ -295,14 +295,6 @@ def feed_of_a_constant_with_another_shape(v1):
         session.run(x + 1, {x: [1.0, 2.0, 3.0]})
 
 
-def two_sessions_entered_out_of_order(v1):
-    a, b = v1.Session(), v1.Session()
-    first, second = a.as_default(), b.as_default()
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-
-
 def make_callable_without_its_feed(v1):
     x = v1.placeholder(v1.float32)
     with v1.Session() as session:

@@ -58,7 +58,7 @@ WORDS = {
     "signature_that_is_a_type": ["tf.float32"],
     "batch_jacobian_of_other_batches": ["(4, 3)", "(2, 3)"],
     "custom_gradient_with_too_few_gradients": ["return 2 gradients, but returned 1"],
-    "learning_rate_schedule_that_returns_text": ["'fast'"],
+    "learning_rate_schedule_that_returns_text": ["fast"],
     "device_that_is_not_text": ["string device name", "int (0)"],
     "strategy_given_a_device_without_a_task": ["/job:worker/replica:0", "task"],
     "import_of_a_graph_with_an_unknown_op": ["NoSuchOp", "Node 'a'"],

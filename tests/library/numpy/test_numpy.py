@@ -132,8 +132,8 @@ def test_take_along_axis_without_known_ranks(axis, shapes):
 @pytest.mark.parametrize("ours, expected", [
     (lambda: tnp.add([1.5, 2.5], tf.constant([1., 2.])), tf.float32), (lambda: tnp.multiply([2], np.int8([3])), tf.int8),
     (lambda: tnp.minimum(tf.constant([1.], tf.float16), []), tf.float16), (lambda: tnp.add([1], [2.]), tf.float64),
-    (lambda: tnp.add([True], tf.constant([3], tf.uint8)), tf.uint8), (lambda: tnp.matmul([[1, 2]], tnp.ones([2, 1], tf.int16)),
-                                                                     tf.int16)])
+    (lambda: tnp.add([True], tf.constant([3], tf.uint8)), tf.uint8), (lambda: tnp.matmul([[1, 2]], tnp.ones([2, 1], tf.int32)),
+                                                                     tf.int32)])
 def test_numbers_in_lists_are_weak(ours, expected):
     """As in TensorFlow: a list beside an array has the type of the array."""
     assert ours().dtype == expected

@@ -268,7 +268,7 @@ def test_a_passing_error_is_not_the_absence_of_a_checkpoint(tmp_path, monkeypatc
     def exhausted(path):
         raise tf.errors.ResourceExhaustedError(None, None, f"{path}; Too many open files")
     with monkeypatch.context() as patched:
-        patched.setattr(state.paths, "read_bytes", exhausted)
+        patched.setattr(state.paths, "read_stored", exhausted)
         with pytest.raises(tf.errors.ResourceExhaustedError, match="Too many open files"):
             tf2.train.latest_checkpoint(str(tmp_path))
     assert tf2.train.latest_checkpoint(str(tmp_path)) == path

@@ -140,11 +140,10 @@ def _on_this_thread(made: StepGraph, where: Placement | None, env: StepEnv, orig
     parts = split(made) if where is None and env.whole and env.options.remapping else None
     if parts is not None:
         return _hoisted(made, parts, env)
-    if where is None and env.whole and env.options is not UNFUSED:
-        chosen = write_choices(made.ops, fetches, feeds, ctx)
-        if chosen is not None:
-            return chosen
-    return improved(write_program(made.ops, fetches, feeds, ctx, where, env.options is UNFUSED), made, where, env, origin)
+    chooses = where is None and env.whole and env.options is not UNFUSED
+    program = (write_choices(made.ops, fetches, feeds, ctx) if chooses else None) or \
+        write_program(made.ops, fetches, feeds, ctx, where, env.options is UNFUSED)
+    return improved(program, made, where, env, origin)
 
 
 def _hoisted(made: StepGraph, parts: Split, env: StepEnv) -> Runnable:

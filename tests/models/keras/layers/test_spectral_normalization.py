@@ -29,5 +29,5 @@ def test_it_is_trained_in_fit_and_has_a_configuration():
 
 
 def test_layers_without_a_kernel_are_refused():
-    with pytest.raises(AttributeError, match="no attribute 'kernel'"):
+    with pytest.raises(ValueError, match="no attribute 'kernel'"):
         tf.keras.layers.SpectralNormalization(tf.keras.layers.Flatten())(np.ones((1, 2, 2), "f"))

@@ -22,7 +22,7 @@ FILES = frozenset("""
     TextLineDataset TFRecordDataset TFRecordDatasetV2 CSVDatasetV2 FixedLengthRecordDataset FixedLengthRecordDatasetV2
     LMDBDataset ExperimentalLMDBDataset
     MatchingFilesDataset ExperimentalMatchingFilesDataset CacheDataset CacheDatasetV2 SqlDataset ExperimentalSqlDataset
-    CSVDataset ExperimentalCSVDataset DatasetToTFRecord ExperimentalDatasetToTFRecord
+    CSVDataset ExperimentalCSVDataset DatasetToTFRecord ExperimentalDatasetToTFRecord SnapshotDataset
     CreateSummaryFileWriter GenerateVocabRemapping LoadAndRemapMatrix InitializeTableFromTextFile InitializeTableFromTextFileV2
     KvResourceRestore KvResourceReadFiles KvResourceWriteFiles
 """.split())
