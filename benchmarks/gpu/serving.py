@@ -51,7 +51,7 @@ def started(*args: Any, **kwargs: Any) -> subprocess.Popen:
 
 
 def make(name: str, folder: str, small: str) -> None:
-    """Writes the SavedModel: in a process of its own."""
+    """Writes the SavedModel, in a separate process."""
     import serving
 
     import penstock

@@ -1,82 +1,101 @@
-"""NeRF, 4,096 rays of 64 points through an MLP of 8 layers of 256, volume rendering, float32, Adam, GradientTape."""
+"""NeRF, 4,096 rays of 64 points, TF32, tf.function."""
 
 from __future__ import annotations
 
 from typing import Any
 
-FULL = {"rays": 4096, "points": 64, "width": 256, "layers": 8, "waves": 10}
-SMALL = {"rays": 4, "points": 3, "width": 8, "layers": 5, "waves": 2}
+import numpy as np
+
+FULL = {"n": 4096, "points": 64, "d": 256}
+SMALL = {"n": 8, "points": 4, "d": 64}
 POLICY = "float32"
 
 
 def data(r: Any, s: Any) -> tuple:
-    """Origins and directions of rays, and colours."""
-    return tuple(r.rand(s.rays, 3).astype("f") for _ in range(3))
+    """Starts and directions of rays, and colours."""
+    return r.randn(s.n, 3).astype("f"), r.randn(s.n, 3).astype("f"), r.rand(s.n, 3).astype("f")
 
 
 def ours(s: Any, arrays: tuple) -> Any:
-    """A custom training step."""
-    from benchmarks.gpu.penstock_side import K, L, tf
+    """The rate of learning falls."""
+    from benchmarks.gpu.penstock_side import K, L, tf, trained
 
-    body = [L.Dense(s.width, "relu") for _ in range(s.layers)]
-    head = L.Dense(4)
-    optimizer = K.optimizers.Adam(5e-4)
-    depths = tf.linspace(2.0, 6.0, s.points)
-    given = [tf.constant(a) for a in arrays]
+    class Nerf(K.Model):
+        """Colours of rays."""
 
-    def colours(points: Any) -> Any:
-        waves = [f(points * 2.0**i) for i in range(s.waves) for f in (tf.sin, tf.cos)]
-        x = encoded = tf.concat([points, *waves], -1)
-        for i, layer in enumerate(body):
-            x = layer(tf.concat([x, encoded], -1) if i == 4 else x)
-        return head(x)
+        def __init__(self, s: Any):
+            super().__init__()
+            self.s, self.dense = s, [L.Dense(s.d, "relu") for _ in range(8)]
+            self.density, self.feature = L.Dense(1), L.Dense(s.d)
+            self.view, self.colour = L.Dense(s.d // 2, "relu"), L.Dense(3, "sigmoid")
 
-    @tf.function
-    def step(origins: Any, directions: Any, wanted: Any) -> Any:
-        with tf.GradientTape() as tape:
-            points = origins[:, None] + directions[:, None] * depths[:, None]
-            out = colours(points)
-            alpha = 1.0 - tf.exp(-tf.nn.relu(out[..., 3]) * (4.0 / s.points))
-            weights = alpha * tf.math.cumprod(1.0 - alpha + 1e-10, -1, exclusive=True)
-            found = tf.reduce_sum(weights[..., None] * tf.sigmoid(out[..., :3]), 1)
-            loss = tf.reduce_mean(tf.square(found - wanted))
-        variables = [v for layer in [*body, head] for v in layer.trainable_variables]
-        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
-        return loss
+        @staticmethod
+        def waves(x: Any, count: int) -> Any:
+            """Sines and cosines of powers of two."""
+            angles = x[..., None] * tf.constant(2.0 ** np.arange(count), tf.float32)
+            both = tf.concat([tf.sin(angles), tf.cos(angles)], -1)
+            return tf.concat([x, tf.reshape(both, [*x.shape[:-1], -1])], -1)
 
-    return lambda: step(*given)
+        def call(self, start: Any, way: Any) -> Any:
+            """Points along rays, and what is seen of them."""
+            s = self.s
+            way = tf.math.l2_normalize(way, -1)
+            edges = tf.linspace(2.0, 6.0, s.points + 1)
+            depth = edges[:-1] + (edges[1:] - edges[:-1]) * tf.random.uniform([s.n, s.points])
+            points = self.waves(start[:, None] + way[:, None] * depth[..., None], 10)
+            h = points
+            for i, dense in enumerate(self.dense):
+                h = dense(tf.concat([h, points], -1) if i == 5 else h)
+            sigma = tf.nn.relu(self.density(h)[..., 0])
+            seen = tf.tile(self.waves(way, 4)[:, None], [1, s.points, 1])
+            colour = self.colour(self.view(tf.concat([self.feature(h), seen], -1)))
+            gaps = tf.concat([depth[:, 1:] - depth[:, :-1], tf.fill([s.n, 1], 1e10)], -1)
+            alpha = 1 - tf.exp(-sigma * gaps)
+            weight = alpha * tf.math.cumprod(1 - alpha + 1e-10, -1, exclusive=True)
+            return tf.reduce_sum(weight[..., None] * colour, 1)
+
+    rate = K.optimizers.schedules.ExponentialDecay(5e-4, 1000, 0.1)
+    return trained(Nerf(s), lambda m, a, b, y: tf.reduce_mean(tf.square(m(a, b) - y)), K.optimizers.Adam(rate), arrays)
 
 
 def theirs(s: Any, given: list, short: bool, compiled: bool) -> Any:
     """The same in PyTorch."""
     import torch
+    import torch.nn.functional as F  # noqa: N812
     from torch import nn
 
     from benchmarks.gpu.torch_side import adam, trained
 
-    class Field(nn.Module):
-        def __init__(self) -> None:
+    class Nerf(nn.Module):
+        """Colours of rays."""
+
+        def __init__(self, s: Any):
             super().__init__()
-            first = 3 + 6 * s.waves
-            sizes = [first] + [s.width] * (s.layers - 1)
-            self.body = nn.ModuleList(nn.Linear(n + (first if i == 4 else 0), s.width) for i, n in enumerate(sizes))
-            self.head = nn.Linear(s.width, 4)
+            self.s = s
+            self.dense = nn.ModuleList(nn.Linear(63 if i == 0 else s.d + 63 if i == 5 else s.d, s.d) for i in range(8))
+            self.density, self.feature, self.view = nn.Linear(s.d, 1), nn.Linear(s.d, s.d), nn.Linear(s.d + 27, s.d // 2)
+            self.colour = nn.Linear(s.d // 2, 3)
 
-        def forward(self, points: Any) -> Any:
-            waves = [f(points * 2.0**i) for i in range(s.waves) for f in (torch.sin, torch.cos)]
-            x = encoded = torch.cat([points, *waves], -1)
-            for i, layer in enumerate(self.body):
-                x = layer(torch.cat([x, encoded], -1) if i == 4 else x).relu()
-            return self.head(x)
+        @staticmethod
+        def waves(x: Any, count: int) -> Any:
+            angles = x[..., None] * 2.0 ** torch.arange(count, device=x.device)
+            return torch.cat([x, torch.cat([angles.sin(), angles.cos()], -1).flatten(-2)], -1)
 
-    origins, directions, wanted = given
-    depths = torch.linspace(2.0, 6.0, s.points, device=origins.device)
+        def forward(self, start: Any, way: Any) -> Any:
+            s, way = self.s, F.normalize(way, dim=-1)
+            edges = torch.linspace(2.0, 6.0, s.points + 1, device=way.device)
+            depth = edges[:-1] + (edges[1:] - edges[:-1]) * torch.rand(s.n, s.points, device=way.device)
+            points = self.waves(start[:, None] + way[:, None] * depth[..., None], 10)
+            h = points
+            for i, dense in enumerate(self.dense):
+                h = F.relu(dense(torch.cat([h, points], -1) if i == 5 else h))
+            sigma = F.relu(self.density(h)[..., 0])
+            seen = self.waves(way, 4)[:, None].expand(-1, s.points, -1)
+            colour = self.colour(F.relu(self.view(torch.cat([self.feature(h), seen], -1)))).sigmoid()
+            gaps = torch.cat([depth[:, 1:] - depth[:, :-1], torch.full([s.n, 1], 1e10, device=way.device)], -1)
+            alpha = 1 - (-sigma * gaps).exp()
+            left = torch.cat([torch.ones_like(alpha[:, :1]), (1 - alpha + 1e-10)[:, :-1]], -1).cumprod(-1)
+            return ((alpha * left)[..., None] * colour).sum(1)
 
-    def loss(m: Any) -> Any:
-        out = m(origins[:, None] + directions[:, None] * depths[:, None])
-        alpha = 1.0 - torch.exp(-out[..., 3].relu() * (4.0 / s.points))
-        passed = torch.cumprod(1.0 - alpha + 1e-10, -1)
-        weights = alpha * torch.cat([torch.ones_like(passed[:, :1]), passed[:, :-1]], -1)
-        return ((weights[..., None] * out[..., :3].sigmoid()).sum(1) - wanted).square().mean()
-
-    return trained(Field(), loss, adam(5e-4), short, compiled)
+    start, way, y = given
+    return trained(Nerf(s), lambda m: (m(start, way) - y).square().mean(), adam(5e-4), short, compiled)

@@ -35,7 +35,7 @@ _CLIENT = "from penstock._src.simulate import bench; bench.client()"
 class Case(NamedTuple):
     """Null steps of `size` bytes: of the first workers, with the first servers. `beside`: so many further workers run
     the same with the last server meanwhile, to keep the machine busy. `clients`: of the first worker, if it is the only one,
-    each with a session of its own."""
+    each with its session."""
     size: int
     workers: int = 1
     servers: int = 1

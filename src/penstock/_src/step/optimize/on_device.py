@@ -7,7 +7,7 @@ Groups are found as on the host (`pointwise.py`), from the same table of instruc
 kernels. Ops keep their types: casts are steps of a kernel, and each step rounds as its op does. Values that other ops need are
 results of the kernel.
 
-Sums over all axes but the last (the gradients of biases, the statistics of batch norm) become ops of their own first
+Sums over all axes but the last (the gradients of biases, the statistics of batch norm) become separate ops first
 (`rules.pointwise.columns`). A kernel goes either along rows or down columns, so no group has sums of both; those of columns are
 at its end, since their results have another shape. Sums of columns of one array share a kernel, which reads it once.
 

@@ -1,4 +1,4 @@
-"""Two versions of a step that give the same numbers: which is faster is measured, in turns, while both run real steps.
+"""Measures which of two equivalent versions of a step is faster, while they run the steps of a program in turns.
 
 A compiled step is usually faster than the captured program, but not always: cuDNN and the kernels of the program may be better
 than what Inductor generates. Only runs of captured versions count, whose times on the device do not depend on the host. The

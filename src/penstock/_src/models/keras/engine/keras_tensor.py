@@ -1,4 +1,4 @@
-"""The tensors of Keras's own graph: a call of a public function on one of them, between layers, is a layer of its own.
+"""The tensors of Keras's own graph: a call of a public function on one of them, between layers, becomes a layer.
 
 In eager mode `tf.abs(dense(x)) - 1.0` becomes the layers `tf.math.abs` and `tf.math.subtract` when it is written, whatever ops
 the functions consist of: so models are named, shown and saved as since Keras 2.4. Inside of layers, functions are functions.

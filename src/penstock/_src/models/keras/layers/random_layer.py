@@ -15,7 +15,7 @@ STATELESS, STATEFUL, LEGACY = "stateless", "stateful", "legacy_stateful"
 
 
 class RandomGenerator:
-    """Draws numbers by ops with a seed, from a generator of its own, or the same ones in every call.
+    """Draws numbers by ops with a seed, from its generator, or the same ones in every call.
 
     `rng_type` says which: `"legacy_stateful"` (the default), `"stateful"` or `"stateless"`. Ops with a seed get another seed
     each time one is made, so that two of them in one function differ.
