@@ -116,6 +116,10 @@ class Node:
         return f"{made} = {self.type}({', '.join(inputs)})" + (f" on {self.device}" if self.device else "")
 
 
+class Cycle(Exception):
+    """Ops that were joined need each other."""
+
+
 class StepGraph:
     """The nodes of a step with what is fetched from it, run for its effect, and fed to it."""
 
@@ -259,7 +263,7 @@ class StepGraph:
                     begun.add(now)
                     left += first
                 else:
-                    raise AssertionError(f"{now.name} waits for itself")
+                    raise Cycle(f"{now.name} waits for itself")
         self.ops = list(done)
         self.prune()
 

@@ -17,6 +17,7 @@ ops on both sides of the peak of memory are not joined, since their values would
 from __future__ import annotations
 
 import functools
+import logging
 import math
 from typing import Any
 
@@ -24,7 +25,7 @@ from penstock._src.base import dtypes
 from penstock._src.kernels import device_plan
 from penstock._src.kernels.device_plan import Given, Plan, Step, Term
 from penstock._src.ops import rules
-from penstock._src.step.ir import Node, StepGraph, Value, is_free_constant
+from penstock._src.step.ir import Cycle, Node, StepGraph, Value, is_free_constant
 from penstock._src.step.optimize.device_groups import Found
 from penstock._src.step.optimize.memory import at_peak
 from penstock._src.step.optimize.pointwise import (
@@ -65,7 +66,19 @@ def join_on_device(step: StepGraph) -> None:
             for part in parts if len(parts) > 1 else ():
                 _join(step, part, users, by, instead)
     if by:
+        _replaced(step, instead, by)
+
+
+def _replaced(step: StepGraph, instead: dict[Node, Node], by: dict[int, Value]) -> None:
+    """Puts kernels in the place of their ops. Kernels that need each other are a mistake of this package: then the ops stay."""
+    ops, fetches, inputs = step.ops, step.fetches, {op: op.inputs for op in step.ops}
+    try:
         step.replace_groups(instead, by)
+    except Cycle as e:
+        logging.getLogger("penstock").warning("The kernels of a step are not joined: %s", e)
+        for op, given in inputs.items():
+            op.set_inputs(given)
+        step.ops, step.fetches = ops, fetches
 
 
 def _join(step: StepGraph, group: list[Node], users: dict[int, list[Node]], by: dict[int, Value],
