@@ -1,17 +1,19 @@
 """Throughput of `penstock serve` with batching at a limit of the latency: one image or text per request, more and more clients.
 
-    PYTHONPATH=src python benchmarks/gpu/serving.py [--models resnet50 bert] [--limit 50] [--seconds 2] [--prepare 15] \
-        [--budget 180] [--small]
+    PYTHONPATH=src python benchmarks/gpu/serving.py [--models resnet50 bert] [--limit 50] [--seconds 2] [--prepare 12] \
+        [--budget 110] [--small]
 
-penstock writes the models itself (random weights), each in a process of its own, both at the same time. The server is a
-separate process, with buckets of powers of two; clients are coroutines of four other processes, each with one request at a
-time. Every bucket is requested first, for `--prepare` seconds together, so that its CUDA graph exists before the measurement.
-Where grpc is not installed, the same requests are parsed, batched and answered in this process, without a socket; the first
-line says which. For each number of clients: requests per second, p50 and p99, and the rows of an average batch; the last line
-of a model is the best throughput whose p99 is within the limit. Each phase prints a line with the seconds since the start.
-The likeliest number of clients is measured first; those for which there is no time are left out. `--budget` seconds after the
-start everything ends, with what was found until then. `--small` takes models of few layers and small batches, to try the
-program without a GPU.
+penstock writes the models itself (random weights). Each has a server process, with buckets of powers of two; clients are
+coroutines of four other processes, each with one request at a time. All models are written, loaded and prepared at the same
+time, and measured one after the other. To prepare, every bucket is requested for `--prepare` seconds together, so that its CUDA
+graph exists before the measurement. Where grpc is not installed, the same requests are parsed, batched and answered in this
+process, without a socket, one model after the other; the first line says which.
+
+Each phase prints a line with the seconds since the start: what each bucket takes; for each number of clients the requests per
+second, p50 and p99, the rows of an average batch, and the best throughput so far whose p99 is within the limit. The likeliest
+number of clients is measured first; those for which there is no time are left out. `--budget` seconds after the start
+everything ends, with what was found until then. `--small` takes models of few layers and small batches, to try the program
+without a GPU.
 """
 import argparse
 import asyncio
@@ -26,6 +28,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -34,7 +37,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 BUCKETS = {"resnet50": 64, "bert": 32}
 CLIENTS, SMALL = [64, 128, 32, 256, 16, 1], [4, 8, 1]      # the likeliest first
 STARTED: list[subprocess.Popen] = []         # what ends with this program
-KEPT = 0.4                          # of the time of a model, for the measurement
+KEPT = 0.4                          # of the time, for the measurements
+GRPC = importlib.util.find_spec("grpc") is not None
 ROWS = "batching_session:processed_batch_size"
 BEGAN = time.monotonic()
 
@@ -106,13 +110,14 @@ async def load(call: Ask, data: bytes, clients: int, seconds: float) -> list[flo
     return times
 
 
-async def prepare(call: Ask, requests: list[bytes], seconds: float) -> None:
-    """Asks for full batches of each bucket in turns, as long as there is time."""
-    end = time.monotonic() + seconds
+async def prepare(call: Ask, requests: list[bytes], seconds: float) -> list[float]:
+    """Asks for full batches of each bucket in turns, as long as there is time; the last latency of each bucket."""
+    end, last = time.monotonic() + seconds, [0.0] * len(requests)
     while time.monotonic() < end:
-        for data in requests:
+        for i, data in enumerate(requests):
             if time.monotonic() < end:
-                await load(call, data, 2, 0.3)
+                last[i] = (await load(call, data, 2, 0.3))[-1]
+    return last
 
 
 async def ask(port: str, *files: str) -> None:
@@ -151,7 +156,7 @@ class Remote:
         for process in (self._server, *self._clients):
             if not process.stdout.readline():
                 self.close()
-                raise SystemExit("the server or its clients did not start")
+                raise RuntimeError("the server or its clients did not start")
 
     def _ask(self, parts: list[int | None], seconds: float) -> list:
         asking = [(p, n) for p, n in zip(self._clients, parts, strict=True) if n is not None]
@@ -160,9 +165,9 @@ class Remote:
             process.stdin.flush()
         return [json.loads(p.stdout.readline()) for p, _ in asking]
 
-    def prepare(self, seconds: float) -> None:
-        """Asks for every bucket."""
-        self._ask([0, None, None, None], seconds)
+    def prepare(self, seconds: float) -> list[float]:
+        """Asks for every bucket; the latency of each."""
+        return self._ask([0, None, None, None], seconds)[0]
 
     def measure(self, clients: int, seconds: float) -> list[float]:
         """Latencies of so many clients, in up to four processes."""
@@ -204,8 +209,8 @@ class Local:
         call = self._core.prepare(request.model_spec, lambda v: inference.predict(v, request, self._core.settings))
         return call.finish(await self._core.run("Predict", call, 120)).SerializeToString()
 
-    def prepare(self, seconds: float) -> None:
-        asyncio.run(prepare(self._call, [message(self._name, n) for n in sizes_of(self._name)], seconds))
+    def prepare(self, seconds: float) -> list[float]:
+        return asyncio.run(prepare(self._call, [message(self._name, n) for n in sizes_of(self._name)], seconds))
 
     def measure(self, clients: int, seconds: float) -> list[float]:
         return asyncio.run(load(self._call, self._data, clients, seconds))
@@ -238,31 +243,36 @@ class Report:
         os._exit(0)
 
 
-def compare(name: str, folder: str, args: argparse.Namespace, end: float, report: Report) -> None:
-    """Measures one model until `end`."""
+def prepared(name: str, folder: str, making: subprocess.Popen, args: argparse.Namespace, end: float) -> "Remote | Local":
+    """A server whose buckets have run; preparing ends at `end`."""
+    if making.wait():
+        raise RuntimeError("the model could not be written")
+    say(f"{name}: written")
     config = os.path.join(folder, f"{name}.config")
     pathlib.Path(config).write_text(batching(name))
-    server = (Remote if importlib.util.find_spec("grpc") else Local)(name, os.path.join(folder, name), config)
+    server = (Remote if GRPC else Local)(name, os.path.join(folder, name), config)
     say(f"{name}: loaded")
-    try:
-        left = end - time.monotonic()
-        server.prepare(max(1.0, min(args.prepare, (1 - KEPT) * left)))
-        say(f"{name}: the buckets have run")
-        for clients in args.clients or (SMALL if args.small else CLIENTS):
-            if name in report.best and time.monotonic() + args.seconds + 1 > end:
-                say(f"{name}: the time is over; {clients} clients and what follows were not measured")
-                break
-            server.measure(clients, 0.5)
-            before = server.rows()
-            times = sorted(1000 * t for t in server.measure(clients, args.seconds))
-            rows, batches = (b - a for a, b in zip(before, server.rows(), strict=True))
-            p50, p99, rate = times[len(times) // 2], times[int(0.99 * len(times))], len(times) / args.seconds
-            say(f"{name} clients {clients:4}: {rate:8.1f}/s  p50 {p50:7.1f} ms  p99 {p99:7.1f} ms  "
-                f"rows per batch {rows / max(batches, 1):5.1f}")
-            report.best[name] = max(report.best.get(name, 0.0), rate if p99 <= args.limit else 0.0)
-        report.line(name)
-    finally:
-        server.close()
+    seconds = server.prepare(max(1.0, min(args.prepare, end - time.monotonic())))
+    say(f"{name}: milliseconds of buckets, two requests at a time: "
+        + "  ".join(f"{n}: {1000 * t:.1f}" for n, t in zip(sizes_of(name), seconds, strict=True)))
+    return server
+
+
+def measure(name: str, server: "Remote | Local", args: argparse.Namespace, end: float, report: Report) -> None:
+    """Measures one model until `end`."""
+    for clients in args.clients or (SMALL if args.small else CLIENTS):
+        if name in report.best and time.monotonic() + args.seconds + 1 > end:
+            say(f"{name}: the time is over; {clients} clients and what follows were not measured")
+            break
+        server.measure(clients, 0.5)
+        before = server.rows()
+        times = sorted(1000 * t for t in server.measure(clients, args.seconds))
+        rows, batches = (b - a for a, b in zip(before, server.rows(), strict=True))
+        p50, p99, rate = times[len(times) // 2], times[int(0.99 * len(times))], len(times) / args.seconds
+        report.best[name] = max(report.best.get(name, 0.0), rate if p99 <= args.limit else 0.0)
+        say(f"{name} clients {clients:4}: {rate:8.1f}/s  p50 {p50:7.1f} ms  p99 {p99:7.1f} ms  "
+            f"rows per batch {rows / max(batches, 1):5.1f}  best within the limit {report.best[name]:8.1f}/s")
+    report.line(name)
 
 
 def main() -> None:
@@ -270,26 +280,36 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["resnet50", "bert"])
     parser.add_argument("--limit", type=float, default=50)
     parser.add_argument("--seconds", type=float, default=2)
-    parser.add_argument("--prepare", type=float, default=15)
-    parser.add_argument("--budget", type=float, default=180, help="seconds for all models, in equal parts")
+    parser.add_argument("--prepare", type=float, default=12)
+    parser.add_argument("--budget", type=float, default=110, help="seconds for everything")
     parser.add_argument("--clients", type=int, nargs="+")
     parser.add_argument("--small", action="store_true")
     args = parser.parse_args()
     if args.small:
         BUCKETS.update(dict.fromkeys(BUCKETS, 4))
-    say("over gRPC" if importlib.util.find_spec("grpc") else "without a socket: grpc is not installed")
+    say("over gRPC" if GRPC else "without a socket: grpc is not installed")
     report = Report(args.limit)
     watch = threading.Timer(args.budget, report.over, [args.models])
     watch.daemon = True
     watch.start()
+    end = BEGAN + args.budget - 3
+    enough = end - KEPT * args.budget                # when measuring begins, with the models that are prepared
     with tempfile.TemporaryDirectory() as folder:
         made = [(name, making(name, os.path.join(folder, name, "1"), args.small)) for name in args.models]
-        for i, (name, process) in enumerate(made):
-            if process.wait():
-                raise SystemExit(f"{name} could not be written")
-            say(f"{name}: written")
-            now = time.monotonic()
-            compare(name, folder, args, now + (BEGAN + args.budget - 5 - now) / (len(made) - i), report)
+        with ThreadPoolExecutor(len(made) if GRPC else 1) as pool:
+            servers = {pool.submit(prepared, name, folder, process, args, enough): name for name, process in made}
+            left = len(servers)
+            while servers:
+                done, _ = wait(servers, max(0.0, enough - time.monotonic()))
+                done = done or wait(servers, return_when=FIRST_COMPLETED)[0]
+                for future in done:
+                    name, now = servers.pop(future), time.monotonic()
+                    if future.exception() is not None:
+                        say(f"{name}: failed: {future.exception()}")
+                    else:
+                        measure(name, future.result(), args, now + (end - now) / left, report)
+                        future.result().close()
+                    left -= 1
     watch.cancel()
 
 
