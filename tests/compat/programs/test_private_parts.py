@@ -227,3 +227,14 @@ def test_variable_of_variable_scopes():
     with tf.Graph().as_default():
         made = _module("ops.variable_scope").variable(initial_value=2.0, trainable=False, collections=["mine"], name="v")
         assert isinstance(made, v1.Variable) and v1.get_collection("mine") == [made] and not v1.trainable_variables()
+
+
+def test_converters_freeze_models_of_any_size():
+    """What tf2onnx calls for models of more than 2 GiB."""
+    module, weight = _module("framework.convert_to_constants"), tf.Variable([[2.0]])
+    concrete = tf.function(lambda x: x @ weight).get_concrete_function(tf.TensorSpec([None, 1]))
+    for name in ("_FunctionConverterData", "_FunctionConverterDataInEager", "_FunctionConverterDataInGraph"):
+        data = getattr(module, name)(func=concrete, lower_control_flow=False, aggressive_inlining=True)
+        graph_def, variables = module._replace_variables_by_constants(converter_data=data)
+        assert not variables and "MatMul" in {n.op for n in graph_def.node}
+        assert not {n.op for n in graph_def.node} & {"ReadVariableOp", "VarHandleOp"}

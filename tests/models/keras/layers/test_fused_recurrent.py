@@ -6,6 +6,7 @@ import pytest
 
 import penstock as tf
 from penstock._src.kernels import recurrent
+from penstock._src.state.saved_model.frozen import convert_variables_to_constants_v2
 
 ROWS, STEPS, FEATURES, UNITS = 5, 7, 4, 6
 MASKS = {"none": None, "holes": np.random.RandomState(0).rand(ROWS, STEPS) > 0.4,
@@ -65,6 +66,27 @@ def test_saved_models_hold_a_loop(layer, masked, tmp_path):
     np.testing.assert_allclose(tf.saved_model.load(str(tmp_path)).run(x).numpy(), wanted, rtol=1e-5, atol=1e-6)
     found = module.run.get_concrete_function().graph.as_graph_def()
     assert not any(n.op.startswith("_") for n in [*found.node, *(n for f in found.library.function for n in f.node_def)])
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("layer", [*LAYERS, "lstm"])
+def test_frozen_graphs_hold_a_loop(layer, masked):
+    draw = np.random.RandomState(0)
+    layer = tf.keras.layers.LSTM(UNITS, return_sequences=True, return_state=True) if layer == "lstm" else LAYERS[layer]()
+    mask = tf.constant(MASKS["holes"]) if masked else None
+    run = tf.function(lambda x: layer(x, mask=mask), input_signature=[tf.TensorSpec([ROWS, None, FEATURES])])
+    x = tf.constant(draw.randn(ROWS, STEPS, FEATURES).astype("f"))
+    wanted = tf.nest.flatten(run(x))
+    frozen = convert_variables_to_constants_v2(run.get_concrete_function())
+    for value, expected in zip(tf.nest.flatten(frozen(x)), wanted, strict=True):
+        np.testing.assert_allclose(value.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+    types = {n.op for n in frozen.graph.as_graph_def().node}
+    assert types & {"While", "StatelessWhile"} and not types & {"BlockLSTMV2", "PartitionedCall"}
+    names = {n.name for n in frozen.graph.as_graph_def().node}
+    assert names >= {i.split(":")[0].lstrip("^") for n in frozen.graph.as_graph_def().node for i in n.input}
+    again = tf.Graph()
+    with again.as_default():
+        tf.import_graph_def(frozen.graph.as_graph_def(), name="")
 
 
 def test_eager_and_stateful():

@@ -85,7 +85,7 @@ config config.experimental @kernels.devices.device_config: framework.config
 @compat.programs.inside.slicing: ops.tensor_getitem_override
 .: types trackable grappler ops.linalg.sparse ops.linalg.sparse.sparse_csr_matrix_ops data.experimental.ops.distribute
 @compat.programs.inside.tapes: eager.tape eager.record
-@state.saved_model.frozen: framework.convert_to_constants
+@state.saved_model.frozen @compat.programs.inside.converting: framework.convert_to_constants
 @step.optimize.graph_defs: grappler.tf_optimizer
 @compat.programs.inside.freezing: tools.freeze_graph tools.saved_model_utils
 . manip sparse @compat.programs.inside.ops @compat.programs.inside.slicing: ops.array_ops

@@ -1,7 +1,8 @@
 """Frozen functions: variables are replaced by constants, and called functions are inlined.
 
 Ops are copied into one new graph. A handle is replaced by the value of its variable, so the ops that take handles are replaced
-by those that take values. Branches and loops stay functional; their functions are copied in the same way.
+by those that take values. Branches and loops stay functional; their functions are copied in the same way. A recurrent layer
+that is one op becomes a loop.
 """
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops.registry import get
 from penstock._src.ops.state.state import VariableResource
+from penstock._src.state.saved_model import recurrent
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _TYPES = {"While": "T", "StatelessWhile": "T", "If": "Tin", "StatelessIf": "Tin", "Case": "Tin", "StatelessCase": "Tin"}
@@ -88,10 +90,15 @@ def _value(captured: Any) -> Any:
 def _copied(target: FuncGraph, wanted: list[Tensor], known: dict[int, Tensor], prefix: str) -> list[Tensor]:
     """Copies the ops that tensors need into `target`; `known` has what represents their inputs, and gets the results."""
     ops: dict[int, Operation] = {}
-    for op in needed(wanted, [], set(known)):
+    source = needed(wanted, [], set(known))
+    used = {id(t) for op in source for t in op.inputs} | {id(t) for t in wanted}
+    for op in source:
         inputs = [known[id(t)] for t in op.inputs]
-        if op.type in _CALLS:
-            function = as_function(op.attrs["f"], op.graph)
+        if recurrent.is_loop(op, used):
+            with target.as_default(), target.name_scope(f"{prefix}{op.name}/"):
+                results = recurrent.loop(op, inputs, source)
+        elif op.type in _CALLS or is_written_as_call(op):
+            function = as_function(op.attrs["f" if op.type in _CALLS else "written_as"], op.graph)
             inner = {id(t): given for t, given in zip(function.inputs, inputs, strict=True)}
             results = _copied(target, function.outputs, inner, f"{prefix}{op.name}/")
         else:
@@ -117,10 +124,8 @@ def _one(target: FuncGraph, op: Operation, inputs: list[Tensor], name: str,
             raise ValueError(f"Cannot find the ReadVariableOp of {op.name}: {op.type} needs the variable, not its value.")
         attrs["T"] = inputs[0].dtype
         types = [inputs[0].dtype if t == dtypes.resource else t for t in types]
-    if is_written_as_call(op):
-        add_to_library(target, as_function(op.attrs["written_as"], op.graph))
     made = target.add(op.opdef, target.unique_name(name), inputs, attrs, types, op.counts, waits)
-    made._extra.update(op._extra)
+    made._extra.update({k: v for k, v in op._extra.items() if k != "_class"})     # the ops that it names have other names here
     for i, (old, new) in enumerate(zip(op.outputs, made.outputs, strict=True)):
         given = inputs[i if "body" in attrs else 0] if old.dtype != new.dtype else old      # a value for a handle
         new.static_dims = given.static_dims
