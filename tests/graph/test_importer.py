@@ -340,3 +340,17 @@ def test_import_is_linear(graph):
         return made["call"] + made["c_call"]
     calls(100)
     assert calls(2000) < 2.2 * calls(1000)
+
+
+def test_hints_of_later_versions_are_ignored(graph):
+    """TensorFlow 2.21 marks gradients among the inputs of products; what would change the result is still an error."""
+    text = """node { name: 'A' op: 'Const' attr { key: 'dtype' value { type: DT_FLOAT } }
+                attr { key: 'value' value { tensor { dtype: DT_FLOAT float_val: 3
+                                                     tensor_shape { dim { size: 1 } dim { size: 1 } } } } } }
+              node { name: 'B' op: '%s' input: 'A' input: 'A' attr { key: 'T' value { type: DT_FLOAT } }
+                attr { key: '%s' value { b: true } } }"""
+    for i, (op, hint) in enumerate((("MatMul", "grad_a"), ("MatMul", "grad_b"), ("BatchMatMulV2", "grad_x"))):
+        b, = import_graph_def(graph_def(text % (op, hint)), return_elements=["B:0"], name=f"m{i}")
+        assert tf.Session().run(b).tolist() == [[9]]
+    with pytest.raises(ValueError, match="NodeDef mentions attr 'upside_down' not in"):
+        import_graph_def(graph_def(text % ("MatMul", "upside_down")))

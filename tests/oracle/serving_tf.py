@@ -382,6 +382,153 @@ def keras_2():
     record("keras_2", [("serving_default", {"series": floats(2, 10, 4)})])
 
 
+def detection():
+    """Boxes from anchors, suppression per class, crops of the best ones: results of unknown size."""
+    class Model(tf.Module):
+        def __init__(self):
+            self.scores, self.boxes = tf.Variable(floats(4, 3)), tf.Variable(floats(4, 4) * 0.1)
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 32, 32, 3], tf.float32, "images"),
+                                      tf.TensorSpec([], tf.float32, "threshold")])
+        def __call__(self, images, threshold):
+            cells = tf.nn.avg_pool2d(tf.concat([images, images[..., :1] ** 2], -1), 4, 4, "VALID")
+            flat = tf.reshape(cells, [tf.shape(cells)[0], 64, 4])
+            rows, columns = tf.meshgrid(tf.range(8.0) / 8, tf.range(8.0) / 8, indexing="ij")
+            anchors = tf.reshape(tf.stack([rows, columns, rows + 0.25, columns + 0.25], -1), [64, 4])
+            boxes = tf.clip_by_value(anchors + flat @ self.boxes, 0.0, 1.0)
+            scores = tf.sigmoid(flat @ self.scores)
+            found = tf.image.combined_non_max_suppression(boxes[:, :, None], scores, 3, 5, 0.4, threshold)
+            whole = tf.image.non_max_suppression(boxes[0], scores[0, :, 0], 6, 0.3, threshold)
+            crops = tf.image.crop_and_resize(images, found.nmsed_boxes[:, 0], tf.range(tf.shape(images)[0]), [4, 4])
+            return {"boxes": found.nmsed_boxes, "scores": found.nmsed_scores, "classes": found.nmsed_classes,
+                    "count": found.valid_detections, "first": whole, "crops": crops,
+                    "best": tf.math.top_k(scores[..., 0], 4).indices}
+
+    model = Model()
+    tf.saved_model.save(model, path_of("detection"), {"serving_default": model.__call__})
+    record("detection", [("serving_default", {"images": floats(2, 32, 32, 3), "threshold": np.float32(t)}) for t in (0.3, 0.9)])
+
+
+def audio():
+    """WAV files to log mel spectrograms to scores."""
+    class Model(tf.Module):
+        def __init__(self):
+            self.w = tf.Variable(floats(20, 4))
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "audio_bytes")])
+        def __call__(self, audio_bytes):
+            waves = tf.map_fn(lambda b: tf.audio.decode_wav(b, 1, 2048).audio[:, 0], audio_bytes,
+                              fn_output_signature=tf.float32)
+            power = tf.abs(tf.signal.stft(waves, 256, 128)) ** 2
+            mel = power @ tf.signal.linear_to_mel_weight_matrix(20, 129, 8000, 60.0, 3800.0)
+            logs = tf.math.log(mel + 1e-3)
+            return {"scores": tf.reduce_mean(logs, 1) @ self.w, "loud": tf.reduce_max(tf.abs(waves), 1),
+                    "cepstrum": tf.signal.mfccs_from_log_mel_spectrograms(logs)[..., :5]}
+
+    model = Model()
+    tf.saved_model.save(model, path_of("audio"), {"serving_default": model.__call__})
+    files = [tf.audio.encode_wav(np.clip(0.3 * floats(n, 1), -1, 1), 8000).numpy() for n in (2048, 900)]
+    record("audio", [("serving_default", {"audio_bytes": texts(*files)})])
+
+
+def decoder():
+    """Greedy decoding with a cache: a loop that grows tensors and ends by its values."""
+    class Model(tf.Module):
+        def __init__(self):
+            self.words, self.w, self.out = (tf.Variable(floats(*s) * 0.5) for s in ((30, 16), (16, 48), (16, 30)))
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, "start"), tf.TensorSpec([], tf.int32, "most")])
+        def __call__(self, start, most):
+            batch, tokens = tf.shape(start)[0], tf.TensorArray(tf.int32, 0, dynamic_size=True, element_shape=[None])
+            cache, last, done, step = tf.zeros([batch, 0, 32]), start, tf.zeros([batch], tf.bool), 0
+            while step < most and not tf.reduce_all(done):
+                tf.autograph.experimental.set_loop_options(shape_invariants=[
+                    (cache, tf.TensorShape([None, None, 32])), (last, tf.TensorShape([None])), (done, tf.TensorShape([None]))])
+                q, kv = tf.split(tf.gather(self.words, last) @ self.w, [16, 32], -1)
+                cache = tf.concat([cache, kv[:, None]], 1)
+                k, v = tf.split(cache, 2, -1)
+                mixed = tf.einsum("bt,btd->bd", tf.nn.softmax(tf.einsum("bd,btd->bt", q, k) * 0.25), v)
+                last = tf.where(done, 0, tf.argmax(tf.tanh(mixed + q) @ self.out, -1, tf.int32))
+                done |= last % 7 == 3
+                tokens = tokens.write(step, last)
+                step += 1
+            return {"tokens": tf.transpose(tokens.stack()), "steps": step, "cache": cache}
+
+    model = Model()
+    tf.saved_model.save(model, path_of("decoder"), {"serving_default": model.__call__})
+    record("decoder", [("serving_default", {"start": np.array(s, np.int32), "most": np.int32(n)})
+                       for s, n in (([1, 2, 8], 12), ([5], 1), ([4, 9], 30))])
+
+
+def columns():
+    """Feature columns of 1.x over serialized examples: buckets, crosses, hashes, vocabularies and weighted embeddings."""
+    fc = tf.feature_column
+    age = fc.numeric_column("age")
+    city = fc.categorical_column_with_vocabulary_list("city", ["rome", "oslo"], num_oov_buckets=1)
+    buckets, words = fc.bucketized_column(age, [20, 40]), fc.categorical_column_with_hash_bucket("words", 50)
+    weighted = fc.weighted_categorical_column(words, "weights")
+    made = [age, buckets, fc.indicator_column(city), fc.embedding_column(weighted, 3, combiner="sqrtn"),
+            fc.indicator_column(fc.crossed_column([buckets, "city"], 20))]
+    with v1.Graph().as_default(), v1.Session() as sess:
+        rows = v1.placeholder(tf.string, [None], "rows")
+        parsed = tf.io.parse_example(rows, fc.make_parse_example_spec(made))
+        x = v1.feature_column.input_layer(parsed, made)
+        linear = v1.feature_column.linear_model(parsed, [buckets, city, weighted])
+        w = v1.get_variable("w", [x.shape[1], 2], initializer=v1.random_normal_initializer(seed=1))
+        scores = tf.nn.softmax(x @ w + linear)
+        sess.run([v1.global_variables_initializer(), v1.tables_initializer()])
+        info = v1.saved_model.utils.build_tensor_info
+        builder = v1.saved_model.Builder(path_of("columns"))
+        builder.add_meta_graph_and_variables(sess, ["serve"], {"serving_default": v1.saved_model.build_signature_def(
+            {"rows": info(rows)}, {"scores": info(scores), "layer": info(x)}, "tensorflow/serving/predict")},
+            main_op=v1.tables_initializer(), strip_default_attrs=True)
+        builder.save()
+    given = texts(example(age=[33.0], city=[b"oslo"], words=[b"a", b"b"], weights=[0.5, 2.0]),
+                  example(age=[70.0], city=[b"paris"], words=[b"c"], weights=[1.0]), example(age=[5.0]))
+    record("columns", [("serving_default", {"rows": given})])
+
+
+def processes():
+    """Linear algebra and nested functions: a Gaussian process, a branch by index, a vectorized map, gradients inside."""
+    class Model(tf.Module):
+        def __init__(self):
+            self.x, self.y = tf.Variable(floats(12, 2)), tf.Variable(floats(12, 1))
+
+        @tf.function
+        def kernel(self, a, b):
+            return tf.exp(-0.5 * tf.reduce_sum((a[:, None] - b) ** 2, -1))
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, "x"), tf.TensorSpec([], tf.int32, "what")])
+        def __call__(self, x, what):
+            root = tf.linalg.cholesky(self.kernel(self.x, self.x) + 0.1 * tf.eye(12))
+            across = self.kernel(x, self.x)
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                mean = self.kernel(x, self.x) @ tf.linalg.cholesky_solve(root, self.y)
+            half = tf.linalg.triangular_solve(root, tf.transpose(across))
+            chosen = tf.switch_case(what, [lambda: mean, lambda: tf.sort(mean, 0), lambda: tf.cumsum(mean)],
+                                    default=lambda: -mean)
+            return {"mean": mean, "variance": 1 - tf.reduce_sum(half ** 2, 0), "slope": tape.gradient(mean, x),
+                    "chosen": chosen, "norms": tf.vectorized_map(lambda r: tf.linalg.det(tf.tensordot(r, r, 0) + tf.eye(2)), x),
+                    "singular": tf.linalg.svd(across, compute_uv=False)}
+
+    model = Model()
+    tf.saved_model.save(model, path_of("processes"), {"serving_default": model.__call__})
+    record("processes", [("serving_default", {"x": floats(3, 2), "what": np.int32(i)}) for i in (0, 1, 2, 9)])
+
+
+def mobile():
+    """A network of Keras 2 with depthwise convolutions, squeeze and excitation, and preprocessing inside."""
+    import tf_keras
+    tf_keras.utils.set_random_seed(8)
+    model = tf_keras.applications.MobileNetV3Small((64, 64, 3), alpha=0.75, weights=None, classes=10,
+                                                   classifier_activation=None)
+    for v in model.weights:                      # otherwise images would hardly matter
+        v.assign(v + 0.05 * floats(*v.shape))
+    model.save(path_of("mobile"))
+    record("mobile", [("serving_default", {"input_1": RNG.integers(0, 255, (2, 64, 64, 3)).astype(np.float32)})])
+
+
 def labelled():
     """Two versions that answer differently; labels choose between them."""
     class Model(tf.Module):
@@ -398,5 +545,6 @@ def labelled():
 
 
 for make in (signatures, strings, ragged, examples, tables, control_flow, session_graph, keras_model, recurrent, bert,
-             images, dtypes, text_vectors, legacy_loops, sequences, keras_2, labelled):
+             images, dtypes, text_vectors, legacy_loops, sequences, keras_2, detection, audio, decoder, columns, processes,
+             mobile, labelled):
     make()

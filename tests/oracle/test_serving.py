@@ -12,8 +12,9 @@ from tests.oracle.test_exchange import HERE, PYTHON
 from tests.serving.models import config_of, serving
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(900)]
-NAMES = ("bert", "control_flow", "dtypes", "examples", "images", "keras", "keras_2", "legacy_loops", "ragged", "recurrent",
-         "sequences", "session_graph", "signatures", "strings", "tables", "text_vectors")
+NAMES = ("audio", "bert", "columns", "control_flow", "decoder", "detection", "dtypes", "examples", "images", "keras", "keras_2",
+         "legacy_loops", "mobile", "processes", "ragged", "recurrent", "sequences", "session_graph", "signatures", "strings",
+         "tables", "text_vectors")
 
 
 def theirs(script, *args):

@@ -40,8 +40,12 @@ _LATER = {"exponential_avg_factor": 1.0, "incompatible_shape_error": True, "use_
           "axis": -1, "blank_index": -1, "Treal": dtypes.float32, "Tcomplex": dtypes.complex64,
           "Tsegmentids": dtypes.int32, "Tk": dtypes.int32, "index_type": dtypes.int32, "shape_type": dtypes.int32,
           "Tshape": dtypes.int32, "dtype": dtypes.float32}
-# Attributes of later versions that do not change results: names for debuggers, checks.
-_CHANGES_NOTHING = ("debug_name", "validate_shape")
+# Attributes of later versions that do not change results: names for debuggers and datasets, checks, which input of a product is
+# a gradient, what a runtime may use.
+_CHANGES_NOTHING = ("debug_name", "validate_shape", "metadata", "grad_a", "grad_b", "grad_x", "grad_y", "allowed_devices",
+                    "ram_budget", "use_unbounded_threadpool", "mixed_priority_policy", "low_priority_max_batch_size",
+                    "low_priority_batch_timeout_micros", "low_priority_allowed_batch_sizes",
+                    "low_priority_max_enqueued_batches")
 
 
 class ImportedFunction:
