@@ -17,7 +17,7 @@ REALS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f
 REFERENCE = {
     "ADD": lambda a, b: a + b, "SUB": lambda a, b: a - b, "MUL": lambda a, b: a * b, "DIV": lambda a, b: a / b,
     "NEG": lambda a: -a, "SQUARE": lambda a: a * a, "COPY": lambda a: a, "ADD_PRODUCT": lambda a, b, c: a + b * c,
-    "SIGMOID": torch.sigmoid, "TANH": torch.tanh, "ERF": torch.erf,
+    "SIGMOID": torch.sigmoid, "TANH": torch.tanh, "ERF": torch.erf, "ERFC": torch.erfc,
     "EXP": torch.exp, "ABS": torch.abs, "RELU": torch.relu, "MAXIMUM": lambda a, b: torch.maximum(a, b),
     "MINIMUM": lambda a, b: torch.minimum(a, b), "RELU_GRAD": lambda g, x: torch.where(x > 0, g, 0.0),
     "SQUARED_DIFFERENCE": lambda a, b: (a - b) ** 2, "RECIPROCAL": torch.reciprocal,
@@ -121,6 +121,14 @@ def test_functions_are_right_to_three_units_in_the_last_place(kind, function):
     usual = right.isfinite() & (right.abs() > 1.2e-38) & (right.abs() < 3.4e38)
     assert ((found.double() - right).abs() / right.abs())[usual].max() < 3 * 2 ** -23
     torch.testing.assert_close(found[~usual], right.float()[~usual], rtol=0, atol=1.2e-38, equal_nan=True)
+
+
+def test_the_complement_of_the_error_function_is_right_far_out():
+    """To a few units in the last place wherever it is a normal number: what gelu makes of negative numbers depends on it."""
+    x = torch.cat([torch.linspace(-11, 11, 400_001), torch.logspace(-30, 0, 1001), torch.tensor(ODD)])
+    n = x.numel()
+    found, = Plan(1, n, [n], [(n,)], [Columns(0, 0, 0), Step("ERFC", (0,))], [(1, Columns(0, 0, 0))]).run([x])
+    torch.testing.assert_close(found, torch.erfc(x.double()).float(), rtol=8 * 2 ** -23, atol=1.2e-38, equal_nan=True)
 
 
 @pytest.mark.parametrize("kind, function", [("SINE", torch.sin), ("COSINE", torch.cos), ("ROUND_DOWN", torch.floor),

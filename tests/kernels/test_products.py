@@ -29,6 +29,28 @@ def test_products_agree_with_those_in_double_precision(rows, inner, columns, tra
     torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=1e-4 * max(1, inner) ** 0.5)
 
 
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="oneDNN packs matrices")
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("rows, inner, columns", [(1, 130, 70), (5, 1024, 512), (300, 33, 3), (0, 64, 64)])
+def test_packed_matrices_multiply_like_others(rows, inner, columns, transposed, bias):
+    generator = torch.Generator().manual_seed(0)
+    a, b, c = (torch.randn(*dims, generator=generator) for dims in ((rows, inner), (inner, columns), (columns,)))
+    stored = b.t().contiguous() if transposed else b
+    packed = products.packed(stored, transposed)
+    assert packed is products.packed(stored, transposed) and packed.shape == (inner, columns)
+    wanted = a.double() @ b.double() + (c.double() if bias else 0.0)
+    torch.testing.assert_close(products.product(a, packed, c if bias else None).double(), wanted, rtol=1e-4, atol=1e-3)
+    stored.mul_(2.0)                                         # another version: packed again
+    again = products.packed(stored, transposed)
+    assert again is not packed
+    torch.testing.assert_close(products.product(a, again).double(), a.double() @ b.double() * (1 if b is stored else 2),
+                               rtol=1e-4, atol=2e-3)
+    keys = {(id(stored), transposed)}
+    del packed, again
+    assert not keys & set(products._packed)                  # nothing is kept for matrices that no step has packed
+
+
 def test_a_narrow_product_under_vmap_and_with_what_is_not_finite(monkeypatch):
     monkeypatch.setattr(products, "_prefers_onednn", lambda: torch.backends.mkldnn.is_available())
     generator = torch.Generator().manual_seed(0)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import penstock as tf
+from penstock._src.kernels import products
 from penstock._src.step.compile import hoisted
 
 K = tf.keras.layers
@@ -72,6 +73,40 @@ def test_filters_are_arranged_once_for_each_number_of_threads(monkeypatch):
         assert arranged == [2, 1, 3, 4, 4]
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="oneDNN packs matrices")
+def test_matrices_are_packed_once_for_all_shapes_and_threads(monkeypatch):
+    """Each form of a product by a matrix that stays; an update is seen, and a shape that does not fit is an error."""
+    monkeypatch.setattr(products, "packs", lambda inner, columns, dtype: dtype is torch.float32)
+    made, real = [], products.PackedMatrix
+    monkeypatch.setattr(products, "packed", lambda b, transposed: made.append(real(b.t() if transposed else b)) or made[-1])
+    r, before = np.random.RandomState(0), torch.get_num_threads()
+    a, b, c = (tf.Variable(r.randn(*dims).astype("f")) for dims in ((64, 48), (40, 48), (40,)))
+    x = r.randn(6, 2, 64).astype("f")
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.float32)])
+    def f(x):
+        y = tf.matmul(x, a)                                  # a batch by one matrix
+        rows = tf.reshape(y, [-1, 48])
+        return tf.nn.relu(tf.nn.bias_add(tf.matmul(rows, b, transpose_b=True), c)), tf.matmul(rows, b, transpose_b=True)
+
+    def wanted(x):
+        rows = (x @ a.numpy()).reshape(-1, 48) @ b.numpy().T
+        return np.maximum(rows + c.numpy(), 0), rows
+    try:
+        for threads in (1, 2, 1):
+            torch.set_num_threads(threads)
+            for given in (x, x[:3], x[:, :1]):
+                for _ in range(hoisted._SETTLED + 2):
+                    for found, want in zip(f(given), wanted(given), strict=True):
+                        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-3)
+            assert made
+            a.assign(a + 1.0)
+    finally:
+        torch.set_num_threads(before)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        f(x[..., :50])
 
 
 def test_results_are_kept(count):

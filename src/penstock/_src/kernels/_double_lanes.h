@@ -99,5 +99,12 @@ INLINE Floats NAME(error_function)(Floats x)
     return x;
 }
 
+INLINE Floats NAME(error_function_complement)(Floats x)
+{
+    for (int lane = 0; lane < LANES; lane++)
+        x[lane] = erfc(x[lane]);
+    return x;
+}
+
 #undef MAGIC
 #undef BITS_OF_ONE

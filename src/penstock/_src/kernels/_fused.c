@@ -34,6 +34,7 @@ enum { SHORT = 32, FULL = 16, MOST_ROOMS = 48 };      /* short rows; vectors tha
     EACH(TANH_GRAD, b * (1.f - a * a))                                            \
     EACH(EXP, NAME(exponential)(a))                                               \
     EACH(ERF, NAME(error_function)(a))                                            \
+    EACH(ERFC, NAME(error_function_complement)(a))                                \
     EACH(LOG, NAME(logarithm)(a))                                                 \
     EACH(LOG1P, NAME(logarithm_of_one_plus)(a))                                   \
     EACH(SQRT, NAME(square_root)(a))                                              \

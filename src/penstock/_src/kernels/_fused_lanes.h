@@ -79,6 +79,25 @@ INLINE Floats NAME(error_function)(Floats x)
     return bounded * p / q;
 }
 
+/* With a = |x|: exp(-a a) times a function that changes little, a polynomial in (a - 2) / (a + 2), over 1 + 2 a. The square is
+   exact in two parts, because its exponential multiplies what it has lost. */
+INLINE Floats NAME(error_function_complement)(Floats x)
+{
+    const Floats a = NAME(absolute)(NAME(clamp)(x, 9.5f)), q = (a - 2.f) / (a + 2.f);
+    Floats p = q * -4.272442327e-04f - 1.271055835e-03f;
+    p = p * q + 1.325528174e-03f;
+    p = p * q + 8.668490789e-03f;
+    p = p * q - 8.058262057e-03f;
+    p = p * q - 5.421492247e-02f;
+    p = p * q + 1.640543724e-01f;
+    p = p * q - 1.660304065e-01f;
+    p = p * q - 9.276392241e-02f;
+    p = p * q + 1.276978378e+00f;
+    const Floats high = (Floats)((Ints)a & ~0xfff);
+    const Floats found = p / (1.f + 2.f * a) * NAME(exponential)(-high * high) * NAME(exponential)((high - a) * (high + a));
+    return PICK(x < 0.f, 2.f - found, found);
+}
+
 #endif
 
 /* log(u) for u = 1 + x, and what rounding u has lost. */

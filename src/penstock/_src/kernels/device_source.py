@@ -54,6 +54,7 @@ EACH: dict[str, tuple[str, Callable]] = {
     "TANH_GRAD": ("b * (1.f - a * a)", lambda a, b: b * (1 - a * a)),
     "EXP": ("expf(a)", torch.exp),
     "ERF": ("erff(a)", torch.erf),
+    "ERFC": ("erfcf(a)", torch.erfc),
     "LOG": ("logf(a)", torch.log),
     "LOG1P": ("log1pf(a)", torch.log1p),
     "SQRT": ("sqrtf(a)", torch.sqrt),

@@ -19,8 +19,8 @@ from penstock._src.kernels.host_threads import compiled
 
 SLOTS, ROOMS, LARGEST = 96, 24, (1 << 31) - 1       # what fits into a plan, and elements of a tensor
 SAME, PER_ROW = -1, -2                              # strides of what is one number for all, or one for each row
-_WORK = {"SIGMOID": 2.0, "TANH": 2.0, "DIV": 1.0, "EXP": 2.0, "ERF": 2.0, "LOG": 2.0, "LOG1P": 3.0, "SQRT": 1.0, "RSQRT": 2.0,
-         "RECIPROCAL": 1.0, "EXPM1": 2.0, "SINE": 3.0, "COSINE": 3.0}     # of one element; an addition is _LIGHT
+_WORK = {"SIGMOID": 2.0, "TANH": 2.0, "DIV": 1.0, "EXP": 2.0, "ERF": 2.0, "ERFC": 4.0, "LOG": 2.0, "LOG1P": 3.0, "SQRT": 1.0,
+         "RSQRT": 2.0, "RECIPROCAL": 1.0, "EXPM1": 2.0, "SINE": 3.0, "COSINE": 3.0}      # of one element; an addition is _LIGHT
 _LIGHT = 0.25
 _NARROW, _FEW = 2, 256                              # columns with which many rows are faster one op at a time
 _VECTOR = 16                                        # elements of ATen's widest vectors
@@ -37,6 +37,11 @@ _kernels = functools.partial(compiled, "_fused")
 def available() -> bool:
     """Whether there are such kernels."""
     return _kernels() is not None
+
+
+def has(kind: str) -> bool:
+    """Whether the kernels have an instruction; those that were built from older sources lack the latest ones."""
+    return hasattr(_kernels(), kind)
 
 
 def add_scaled(to: torch.Tensor, value: torch.Tensor, other: torch.Tensor, scale: float) -> bool:

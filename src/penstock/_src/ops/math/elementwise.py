@@ -286,7 +286,7 @@ def _scaled_gaussian(grad: Tensor, factor: float, exponent: Tensor) -> Tensor:
     return grad * convert(factor, grad.dtype.base_dtype) * exp(exponent)
 
 
-rules.pointwise.instruction[erf] = "ERF"
+rules.pointwise.instruction.update({erf: "ERF", erfc: "ERFC"})
 erf.gradient(lambda op, grad: _scaled_gaussian(grad, 2 / math.sqrt(math.pi), -square(op.inputs[0])))
 erfc.gradient(lambda op, grad: _scaled_gaussian(grad, -2 / math.sqrt(math.pi), -square(op.inputs[0])))
 erfinv.gradient(lambda op, grad: _scaled_gaussian(grad, math.sqrt(math.pi) / 2, square(op.outputs[0])))

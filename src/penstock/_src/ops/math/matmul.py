@@ -1,6 +1,7 @@
 """Products of matrices: one by one, in batches, and along any axes (tensordot). Sums over indices are in `einsum`."""
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -110,6 +111,24 @@ def _batch_mat_mul_v2_shape(x, y, *, adj_x, adj_y):
 
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
+def _packs(known, adjoint: str) -> Any:
+    """How the second matrix is arranged, if it stays the same: packed, if that pays off; None: not at all."""
+    b = known.dims(1)
+    if b is None or len(b) != 2 or not products.packs(b[0], b[1], known.op.inputs[1].dtype.torch):
+        return None
+    return functools.partial(products.packed, transposed=known.attrs[adjoint])
+
+
+def _second(b: Any, transposed: bool) -> Any:
+    """The second matrix of a product; a packed one has been transposed already."""
+    return b.t() if transposed and type(b) is not products.PackedMatrix else b
+
+
+@rules.hoisting.pack(mat_mul)
+def _mat_mul_pack(known):
+    return _packs(known, "transpose_b")
+
+
 @mat_mul.kernel
 def _mat_mul_kernel(a, b, *, transpose_a, transpose_b):
     return _matrices(a.t() if transpose_a else a, b.t() if transpose_b else b)
@@ -118,6 +137,8 @@ def _mat_mul_kernel(a, b, *, transpose_a, transpose_b):
 @rules.program.prepare(mat_mul)
 def _mat_mul_prepare(known):
     a, b, t_a, t_b = known.dims(0), known.dims(1), known.attrs["transpose_a"], known.attrs["transpose_b"]
+    if _packs(known, "transpose_b") is not None:
+        return lambda a, b: _matrices(a.t() if t_a else a, _second(b, t_b))
     if a is None or b is None:
         return None
     rows, inner = a[::-1] if t_a else a
@@ -129,7 +150,7 @@ def _mat_mul_prepare(known):
     return lambda a, b: torch.mm(a.t() if t_a else a, b.t() if t_b else b)
 
 
-def _matrices(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+def _matrices(a: torch.Tensor, b: torch.Tensor | products.PackedMatrix) -> torch.Tensor:
     if a.ndim != 2 or b.ndim != 2:
         raise errors.invalid(f"In[0] and In[1] must be matrices, not of shapes {list(a.shape)} and {list(b.shape)}")
     if a.shape[1] != b.shape[0]:
@@ -146,8 +167,8 @@ def _sparse_mat_mul_kernel(a, b, *, transpose_a, transpose_b):
 def _batch(x: torch.Tensor, y: torch.Tensor, adj_x: bool, adj_y: bool) -> torch.Tensor:
     if x.ndim < 2 or y.ndim < 2:
         raise errors.invalid(f"In[0] and In[1] ndims must be >= 2: {x.ndim} and {y.ndim}")
-    if y.ndim == 2 and x.ndim > 2 and not adj_x and x.shape[-1] == y.shape[adj_y]:       # the rows of one product
-        return products.product(x.flatten(0, -2), y.mH if adj_y else y).unflatten(0, x.shape[:-1])
+    if y.ndim == 2 and x.ndim > 2 and not adj_x and x.shape[-1] == y.shape[adj_y]:
+        return _of_rows(x, y.mH if adj_y else y)
     if x.ndim > 3 and x.shape[:-2] == y.shape[:-2]:       # copies keep the order of the last axes: transposing them is slow
         batch, x, y = x.shape[:-2], x.flatten(0, -3), y.flatten(0, -3)
     else:
@@ -159,6 +180,29 @@ def _batch(x: torch.Tensor, y: torch.Tensor, adj_x: bool, adj_y: bool) -> torch.
         made = products.batched(x, y)
         return made if batch is None else made.view(*batch, x.shape[-2], y.shape[-1])
     return torch.matmul(x.float(), y.float()).half() if products.in_float32(x) else torch.matmul(x, y)
+
+
+def _of_rows(x: torch.Tensor, y: torch.Tensor | products.PackedMatrix) -> torch.Tensor:
+    """The rows of all matrices of a batch are those of one product."""
+    return products.product(x.flatten(0, -2), y).unflatten(0, x.shape[:-1])
+
+
+@rules.hoisting.pack(batch_mat_mul_v2)
+def _batch_mat_mul_v2_pack(known):
+    return None if (known.rank(0) or 0) < 3 or known.attrs["adj_x"] else _packs(known, "adj_y")
+
+
+@rules.program.prepare(batch_mat_mul_v2)
+def _batch_mat_mul_v2_prepare(known):
+    if _batch_mat_mul_v2_pack(known) is None:
+        return None
+    adjoint = known.attrs["adj_y"]
+
+    def run(x, y):
+        if type(y) is products.PackedMatrix and x.shape[-1] == y.shape[0]:
+            return _of_rows(x, y)
+        return _batch(x, y, False, adjoint and type(y) is not products.PackedMatrix)
+    return run
 
 
 @batch_mat_mul_v3.kernel
@@ -193,9 +237,14 @@ def _fused_mat_mul_shape(a, b, args, *, transpose_a, transpose_b):
     return _product_dims(a, b, transpose_a, transpose_b)
 
 
+@rules.hoisting.pack(fused_mat_mul)
+def _fused_mat_mul_pack(known):
+    return _packs(known, "transpose_b") if known.attrs["fused_ops"][0] == "BiasAdd" else None
+
+
 @fused_mat_mul.kernel
 def _fused_mat_mul_kernel(a, b, args, *, transpose_a, transpose_b, fused_ops):
-    a, b = a.t() if transpose_a else a, b.t() if transpose_b else b
+    a, b = a.t() if transpose_a else a, _second(b, transpose_b)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         return _matrices(a, b)                   # raises the error
     if a.is_cuda and "Relu" in fused_ops:

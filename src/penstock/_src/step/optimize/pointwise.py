@@ -39,7 +39,7 @@ from penstock._src.step.optimize.transfers import Transfers
 
 _LEAST = 2                   # the fewest ops of a group
 _SHORTEST = 8                # columns of rows that are reduced here
-_HEAVY = frozenset({"SIGMOID", "TANH", "EXP", "ERF", "LOG", "LOG1P", "SQRT", "RSQRT", "RECIPROCAL", "DIV", "EXPM1",
+_HEAVY = frozenset({"SIGMOID", "TANH", "EXP", "ERF", "ERFC", "LOG", "LOG1P", "SQRT", "RSQRT", "RECIPROCAL", "DIV", "EXPM1",
                     "SINE", "COSINE"})
 _ARRAYS = 2                  # heavy instructions that take as long as writing or reading an array
 _AGAIN = 20                  # ops of other groups that one computes again, at most
@@ -150,7 +150,8 @@ def _made(group: list[Node], by: dict[int, Value], step: StepGraph, *known: Any)
 
 def _is_able(op: Node, step: StepGraph) -> bool:
     """Whether an op may be one of several: on arrays of its shape and type, what is repeated over them, and numbers."""
-    if not rules.is_pointwise(op) or op.control_inputs or id(op.outputs[0]) in step.fed:
+    if not rules.is_pointwise(op) or op.control_inputs or id(op.outputs[0]) in step.fed or \
+            not pointwise.has(rules.pointwise.instruction.get(op.opdef, "ADD")):
         return False
     out = op.outputs[0]
     if op.opdef in rules.pointwise.reduces and not reduces_rows(op, step):

@@ -24,7 +24,7 @@ from penstock._src.base import dtypes, errors
 from penstock._src.graph.build import group_inputs
 from penstock._src.graph.failure import typed
 from penstock._src.graph.frames import Frames
-from penstock._src.kernels import regions
+from penstock._src.kernels import pointwise, regions
 from penstock._src.kernels.bridge import to_torch
 from penstock._src.kernels.regions import Builder, Unfit, View
 from penstock._src.ops import rules
@@ -394,6 +394,8 @@ def _pointwise(op: Node, r: Writer) -> list[View]:
         if op.opdef in rules.pointwise.formula:
             return rules.pointwise.formula[op.opdef](terms, op, *sources)
         kind = rules.pointwise.instruction[op.opdef]
+        if not pointwise.has(kind):
+            raise Unfit(f"no instruction {kind}")
         if op.opdef in rules.algebra.sums:
             return functools.reduce(functools.partial(terms.step_of, kind), sources)
         return terms.step_of(kind, *sources)
