@@ -110,18 +110,44 @@ def test_further_workers_beside_a_job_are_not_measured():
     assert took(dict.fromkeys(apart, 0)) == pytest.approx(16e-3, rel=0.05)
 
 
-def test_copies_are_slower_with_more_bytes_in_use_and_beside_other_cores():
-    network = Network(latency=0.0, one_machine=True, caches=[[16e6, 2.0, 0.0], [32e6, 4.0, 1e-3]])
-    assert network.cached(8e6) == (1.5, 0.0)
-    assert network.cached(24e6) == pytest.approx((3.0, 0.5e-3)) and network.cached(48e6) == (4.0, 1e-3)
-    machine = Machine(cores=2, nic=1e12, send_seconds=0.0, receive_seconds=0.0, op_seconds=0.0, copy_bandwidth=4e9)
+def four_megabytes(workers, caches, **more):
+    """The job, and the time of a step, of processes on two cores that do nothing but touch values."""
+    machine = Machine(cores=2, nic=1e12, send_seconds=0.0, receive_seconds=0.0, op_seconds=0.0, **more)
+    network = Network(latency=0.0, one_machine=True, caches=caches)
+    job = Job(bench.null_step(4_000_000, 0, 1), Machines({"default": machine}, network), workers, 1)
+    return job, workers / job.run(60).steps_per_second
 
-    def took(size, workers):
-        job = Job(programs.dense_null_step(size)(1), Machines({"default": machine}, network), workers, 1)
-        return job.in_use, workers / job.run(60).steps_per_second
-    assert took(4_000_000, 1) == (16_000_000, pytest.approx(4e-3, rel=0.01))       # one core at a time: as fast as alone
-    in_use, seconds = took(4_000_000, 2)
-    assert in_use == 28_000_000 and 1.6 * 4e-3 < seconds < 2 * 3.5 * 4e-3
+
+def test_values_are_touched_at_the_speed_of_the_caches_that_hold_them():
+    """The server copies its variable, the worker multiplies and copies the product, the server adds it: each touches two
+    values. Four values of 4 MB are used in turn; what a further worker uses comes in between, but for the variable."""
+    flat = [[1e6, 10e9, 0.0]]
+    job, seconds = four_megabytes(1, flat)
+    assert job.cluster.cores.memory.bytes == 16_000_000 and seconds == pytest.approx(8 * 4e6 / 10e9, rel=0.01)
+    steep = [[16e6, 10e9, 0.0], [16.1e6, 1e9, 0.0]]
+    assert four_megabytes(1, steep)[1] == pytest.approx(seconds, rel=0.01)
+    job, slow = four_megabytes(3, steep)
+    assert job.cluster.cores.memory.bytes == 40_000_000 and 3 * seconds / 2 < four_megabytes(3, flat)[1] < slow
+
+
+def test_work_takes_longer_when_values_have_replaced_what_it_uses():
+    """The client has 2 ms of work, and 16 MB are touched between two of its turns; nothing is, with small values."""
+    caches = [[16e6, 1e15, 0.5]]
+    assert four_megabytes(1, caches, client_seconds=2e-3)[1] == pytest.approx(3e-3, rel=0.01)
+    machines = Machines({"default": Machine(cores=2, client_seconds=2e-3)}, Network(one_machine=True, caches=caches))
+    job = Job(bench.null_step(4, 0, 1), machines, 1, 1)
+    job.run(60)
+    assert job.workers[0].host.clients[0].busy == pytest.approx(2e-3 * job.results.count, rel=0.02)
+
+
+def test_messages_that_a_thread_finds_belong_to_one_turn():
+    """A worker waits for the values of two servers that have other cores, and gets its own core when both have come."""
+    machine = Machine(cores=3, nic=1e12, send_seconds=1e-3, receive_seconds=1e-3, op_seconds=0.0, client_seconds=20e-3)
+    machines = Machines({"default": machine}, Network(latency=0.0, one_machine=True))
+    pins = {("worker", 0): 0, ("worker", 1): 0, ("ps", 0): 1, ("ps", 1): 2}
+    job = Job(programs.dense_null_step(4)(2), machines, 2, 2, pins=pins)
+    count = job.run(100).count
+    assert sum(t.host.process.switches for t in job.workers) < 3.5 * count
 
 
 def test_random_times_have_the_given_mean():

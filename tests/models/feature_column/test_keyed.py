@@ -51,6 +51,24 @@ def test_a_keras_layer_of_columns_trains_keys():
     np.testing.assert_array_equal(layer({"c": tf.constant([[5], [6]], tf.int64)}), [[-1, -1], [0, 0]])
 
 
+def test_columns_share_the_vectors_of_keys():
+    """Options count by their values: two columns without any, or with equal ones, have the same keys."""
+    with v1.Graph().as_default(), v1.Session() as sess:
+        a, b = (fc.categorical_column_with_embedding(n, dtype=tf.int64, ev_option=v1.EmbeddingVariableOption(
+            filter_option=v1.CounterFilter(1))) for n in "ab")
+        out = fc.input_layer({"a": tf.constant([[7]], tf.int64), "b": tf.constant([[8]], tf.int64)},
+                             v1.feature_column.shared_embedding_columns([a, b], 1, initializer=v1.ones_initializer()))
+        [table] = v1.trainable_variables()
+        train = v1.train.GradientDescentOptimizer(1.0).minimize(out[:, 0])
+        sess.run(v1.global_variables_initializer())
+        sess.run(train)
+        np.testing.assert_array_equal(sess.run(v1.nn.embedding_lookup(table, tf.constant([7, 8], tf.int64))), [[0], [1]])
+    assert fc.categorical_column_with_embedding("a") == fc.categorical_column_with_embedding("a")
+    other = v1.EmbeddingVariableOption(filter_option=v1.CounterFilter(2))
+    with pytest.raises(ValueError, match="same number of buckets"):
+        v1.feature_column.shared_embedding_columns([a, fc.categorical_column_with_embedding("b", ev_option=other)], 1)
+
+
 def test_filters_of_options_reach_the_table():
     option = v1.EmbeddingVariableOption(filter_option=v1.CounterFilter(filter_freq=3),
                                         init_option=v1.InitializerOption(default_value_no_permission=9.0))

@@ -35,12 +35,13 @@ _CLIENT = "from penstock._src.simulate import bench; bench.client()"
 class Case(NamedTuple):
     """Null steps of `size` bytes: of the first workers, with the first servers. `beside`: so many further workers run
     the same with the last server meanwhile, to keep the machine busy. `clients`: of the first worker, if it is the only one,
-    each with its session."""
+    each with its session. `cores`: that all of them share; 0: those of the machine."""
     size: int
     workers: int = 1
     servers: int = 1
     beside: int = 0
     clients: int = 1
+    cores: int = 0
 
 
 class Round(NamedTuple):
@@ -135,7 +136,7 @@ class Bench:
     def _pin(self, case: Case) -> None:
         """Moves the processes of a case to their cores."""
         if self.cores:
-            for task, core in pins(case, len(self.cores)).items():
+            for task, core in pins(case, case.cores or len(self.cores)).items():
                 _pin(self._started[task].pid, self.cores[core])
 
 
@@ -157,8 +158,8 @@ def pins(case: Case, cores: int) -> dict[tuple[str, int], int]:
 
 
 def numbers(case: Case) -> dict[tuple[str, int], int]:
-    """The place of each worker, its client and each server in that order, whatever the number of cores."""
-    return pins(case, 1 << 30)
+    """The place of each worker, its client and each server in that order, whatever the number of cores of the machine."""
+    return pins(case, case.cores or 1 << 30)
 
 
 @contextlib.contextmanager
@@ -194,6 +195,7 @@ def _idle() -> float:
 def null_step(size: int, first: int, servers: int, worker: int = 0) -> Program:
     """The null step of a worker, with some servers from the first on."""
     program = programs.dense_null_step(size)(servers)
+    program.costs.clear()                            # ops take as long as their bytes need
     for op in program.graph.get_operations():
         if "container" in op.opdef.attrs:
             op._set_attr("container", f"{size} {first} {servers}")

@@ -26,17 +26,21 @@ _SMALL, _LARGE = 4, 4 << 20         # bytes of a step
 _SECONDS = 0.24                     # of a round
 _ROUNDS, _FOREIGN = 7, 0.04         # rounds of a case that count; the share of the processors that others may use in one
 _PASSES, _SHARE, _LEAST = 16, 0.5, 2e-6      # improvements of the constants, by what share; seconds of a message at least
+_FASTEST = 1e-12                    # seconds per byte
 _SOME, _WIDEST = 0.2, 1.0           # jitter: where the search begins, and at most
 LONGEST = 20.0                      # minutes in which there must be so many
 _MESSAGES = 4                       # of a step, with each server: its part, the value, the update, the end
 _TURNS = ["idle_seconds", "switch_seconds", "interrupt_seconds"]       # what the system adds to a turn
 _ALONE = Case(_SMALL)
 _MORE_SERVERS = Case(_SMALL, servers=2)
-_SHORT, _LONG = Case(_LARGE // 4), Case(_LARGE)
+_MB = 1 << 20
+_SHORT = Case(_MB // 4)             # in shared memory, but little of it
 _CROWDED = [Case(_SMALL, beside=n) for n in (1, 2, 3)]
 _SHARED = [Case(_SMALL, clients=n) for n in (2, 3)]
-_BESIDE = [*(Case(mb << 20, beside=1) for mb in (2, 3, 4)), Case(_LARGE, beside=2), Case(_LARGE, beside=3)]
-_CALIBRATION = [_ALONE, _MORE_SERVERS, _SHORT, _LONG, *_CROWDED, *_SHARED, *_BESIDE]
+_ONE_CORE = [Case(_SMALL, clients=n, cores=1) for n in (1, 2, 3)]
+_CACHES = [_SHORT, *(Case(mb * _MB) for mb in (1, 2, 4)), *(Case(mb * _MB, beside=1) for mb in (3, 4)),
+           *(Case(_LARGE, beside=n) for n in (2, 3))]               # by the bytes that all of them use
+_CALIBRATION = [_ALONE, _MORE_SERVERS, *_CROWDED, *_SHARED, *_ONE_CORE, *_CACHES]
 SHAPES = (1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (4, 2)
 _COMPARED = [Case(size, *shape) for size in (_SMALL, _LARGE) for shape in SHAPES]
 
@@ -99,12 +103,11 @@ def constants(found: dict[Case, Round], flops: float, memory: float, op: float) 
     """A machine file with which the cases of the calibration take as long as they did.
 
     The cases are simulated, and each constant is changed by what is missing where it matters, several times: the work of the
-    client, the worker and the server, where nothing else runs; that of a message, by a second server; that of large messages
-    and of their bytes, by two sizes; what a turn costs beside its work, by further workers, which have the core in between, and
-    by further clients of the worker, whose turns follow each other without that (`_turns`); and, for the bytes that all use,
-    what the copies of others cost a process (by the client, which copies nothing), and how much longer copies take. What the
-    step takes beyond all work is the time of wake-ups; what it takes less is work that comes when a message has left
-    (`after_seconds`), while its receiver works.
+    client, the worker and the server, where nothing else runs; that of a message, by a second server; what a turn costs beside
+    its work, by further workers, which have the core in between, by further clients of the worker, whose turns follow each
+    other without that, and by one core for all processes, which is never idle (`_turns`); that of a large message, and the
+    bandwidth and the share for the bytes that all use (`_caches`). What the step takes beyond all work is the time of wake-ups;
+    what it takes less is work that comes when a message has left (`after_seconds`), while its receiver works.
     """
     machines = _first(found[_ALONE], flops, memory, op)
     for _ in range(_PASSES):
@@ -116,25 +119,26 @@ def _first(alone: Round, flops: float, memory: float, op: float) -> Machines:
     """Where the search begins."""
     def machine(**fields: Any) -> Machine:
         return Machine(cores=os.cpu_count() or 1, flops=flops, memory_bandwidth=memory, op_seconds=op, nic=1e12,
-                       send_seconds=_LEAST, receive_seconds=_LEAST, copy_bandwidth=2e10, **fields)
+                       send_seconds=_LEAST, receive_seconds=_LEAST, **fields)
     worker = machine(client_seconds=alone.client, step_seconds=alone.worker / 2)
-    network = Network(latency=_LEAST, one_machine=True, jitter=_SOME, caches=[[1.0 + i, 1.0, 0.0] for i in range(len(_BESIDE))])
+    caches = [[1.0 + i, memory, 0.0] for i in range(len(_CACHES))]
+    network = Network(latency=_LEAST, one_machine=True, jitter=_SOME, caches=caches)
     return Machines({"worker": worker, "ps": machine(begin_seconds=alone.server / 2)}, network,
                     "measured by penstock simulate --calibrate on this machine; all tasks share its cores")
 
 
 class _Simulated(NamedTuple):
-    """A simulated case: its times, and for its client, worker and server: for how long others had their core, and copied; how
-    often they found that it was idle, or that others had it at all, and interrupted an idle core; and the seconds of their
-    copies, if nothing had disturbed them."""
+    """A simulated case: its times, and for its client, worker and server: for how long others had their core; how often they
+    found that it was idle, or that others had it at all, and interrupted an idle core; the bytes that they touched, and their
+    work beside that; and all bytes of the case."""
     round: Round
     others: tuple[float, ...]
-    refills: tuple[float, ...]
     wakes: tuple[float, ...]
     switches: tuple[float, ...]
     interrupts: tuple[float, ...]
-    copied: tuple[float, ...]
-    in_use: int
+    touched: tuple[float, ...]
+    warm: tuple[float, ...]
+    bytes: int
 
     @property
     def turns(self) -> tuple[tuple[float, ...], ...]:
@@ -158,8 +162,8 @@ def simulated(machines: Machines, case: Case, steps: int = 200) -> _Simulated:
     client, worker, server = per_step("busy")
     spread = bench.spread(job.results.warm)
     return _Simulated(Round(case.workers * case.clients / rate, client, worker, server / case.servers, spread, case.servers),
-                      per_step("others"), per_step("refills"), per_step("wakes"), per_step("switches"), per_step("interrupts"),
-                      per_step("copied"), job.in_use)
+                      per_step("others"), per_step("wakes"), per_step("switches"), per_step("interrupts"),
+                      per_step("touched"), per_step("warm"), job.cluster.cores.memory.bytes)
 
 
 def predicted(machines: Machines, case: Case) -> float:
@@ -184,19 +188,13 @@ def _improve(machines: Machines, found: dict[Case, Round]) -> None:
     spreads = [sum(of[c].spread for c in _CROWDED) for of in (found, {c: made[c].round for c in _CROWDED})]
     network.jitter = min(max(network.jitter, _LEAST) * (spreads[0] / max(spreads[1], _LEAST)) ** _SHARE, _WIDEST)
     _turns(worker, server, made, lacks)
-    for at, machine in (1, worker), (2, server):
-        _copies(machine, *(lacks[c][at + 1] - lacks[_ALONE][at + 1] for c in (_SHORT, _LONG)))
-    for point, case in zip(network.caches, _BESIDE, strict=True):
-        small = lacks[case._replace(size=_SMALL)]
-        point[0] = made[case].in_use
-        point[1] = max(1.0, point[1] + sum(lacks[case][n] - small[n] for n in (2, 3)) / max(sum(made[case].copied), 1e-9))
-        point[2] = max(0.0, point[2] + (lacks[case][1] - small[1]) / max(made[case].refills[0], 1e-5))
+    _caches(worker, server, network, made, lacks)
 
 
 def _turns(worker: Machine, server: Machine, made: dict[Case, _Simulated], lacks: dict[Case, list[float]]) -> None:
     """Changes what turns cost beside their work, by what the cases lack that have other turns than one worker alone. What the
     system does costs each kind of process the same, the caches do not."""
-    alone, cases = made[_ALONE], [*_CROWDED, *_SHARED]
+    alone, cases = made[_ALONE], [*_CROWDED, *_SHARED, *_ONE_CORE]
 
     def more(at: int) -> np.ndarray:
         return np.array([[n[at] - before[at] for n, before in zip(made[c].turns, alone.turns, strict=True)] for c in cases])
@@ -229,12 +227,23 @@ def _not_negative(more: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     return best
 
 
-def _copies(machine: Machine, short: float, long: float) -> None:
-    """Changes the cost of a large message, and of its bytes, by what two sizes lack: a step receives one, and sends one."""
-    per_byte = 1 / machine.copy_bandwidth + (long - short) / (_LONG.size - _SHORT.size) / 2
-    machine.copy_bandwidth = 1 / max(per_byte, 1e-12)
-    machine.large_seconds = max(0.0, machine.large_seconds + short / 2 - (long - short) * _SHORT.size /
-                                (_LONG.size - _SHORT.size) / 2)
+def _caches(worker: Machine, server: Machine, network: Network, made: dict[Case, _Simulated],
+            lacks: dict[Case, list[float]]) -> None:
+    """Changes what large values cost, by what cases lack that the same with small values do not: how much longer work takes, by
+    the client, which touches none; the bandwidth, by the worker and the server; and with few bytes, what a large message costs
+    beside them: a step receives one, and sends one."""
+    least = network.caches[1]                        # of the shortest values, only the share is known
+    for point, case in zip(network.caches, _CACHES, strict=True):
+        small = lacks[case._replace(size=_SMALL)]
+        client, work, served = (lacks[case][n] - small[n] for n in (1, 2, 3))
+        point[0] = float(made[case].bytes)
+        point[2] = max(0.0, point[2] + client / max(made[case].warm[0], _LEAST))
+        if case is _SHORT:
+            worker.large_seconds, server.large_seconds = (max(0.0, m.large_seconds + lack / 2)
+                                                          for m, lack in ((worker, work), (server, served)))
+        else:
+            point[1] = 1 / max(1 / point[1] + (work + served) / sum(made[case].touched), _FASTEST)
+    network.caches[0][1] = least[1]
 
 
 def _speeds() -> tuple[float, float, float]:

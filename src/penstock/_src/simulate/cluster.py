@@ -17,7 +17,8 @@ from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.simulate.control import Parked, Parking
 from penstock._src.simulate.engine import Clock, Cores
 from penstock._src.simulate.machines import Machines
-from penstock._src.simulate.plan import MASTER, Call, PartCode, Run, Send, SimulatedDevice, StepCode, Wait
+from penstock._src.simulate.memory import Memory, Touch
+from penstock._src.simulate.plan import MASTER, Buffer, Call, PartCode, Run, Send, SimulatedDevice, StepCode, Wait
 from penstock._src.simulate.wire import Host, LocalHost, LocalWire, Wire
 
 _NOTHING = (None,) * 64              # values without content
@@ -35,7 +36,9 @@ class Cluster:
         self.numbers = itertools.count(1)
         self.trace: Any = None                       # a Trace, if requested
         self.tasks: dict[str, Task] = {}
-        self.cores = Cores(self.clock, machines.of("worker").cores, machines.network.jitter)     # of one machine
+        of_one = machines.of("worker")
+        memory = Memory(machines.network, of_one.memory_bandwidth)
+        self.cores = Cores(self.clock, of_one.cores, memory, machines.network.jitter)           # of one machine
         for job, count in jobs.items():
             for i in range(count):
                 rack = len(self.tasks) // machines.network.rack_size if machines.network.rack_size else 0
@@ -99,7 +102,7 @@ class Task:
         run.put(keys, values)
         seconds = self.host.machine.begin_seconds
         if seconds:
-            self.host.compute(self.cluster.clock, seconds, run.advance, ())
+            self.host.compute(self.cluster.clock, step, "begin", seconds, (), run.advance, ())
         else:
             run.advance()
 
@@ -133,12 +136,13 @@ class Task:
         if last is None:
             self._send(run.master, 0, run.master.done, self.name, (), ())
         else:
-            self._send(run.master, last.size, run.master.done, self.name, last.keys, run.values_of(last))
+            self._send(run.master, last.size, run.master.done, self.name, last.keys, run.values_of(last),
+                       touched=run.touches(last.touched))
 
-    def _send(self, master: MasterRun, size: int, receive: Callable, *args: Any) -> None:
+    def _send(self, master: MasterRun, size: int, receive: Callable, *args: Any, touched: Sequence[Touch] = ()) -> None:
         if self.cluster.trace is not None:
             receive = self.cluster.traced(receive, self.name, master.task.name, "end", master.step, size)
-        self.cluster.wire.send(self.host, master.task.host, size, receive, *args)
+        self.cluster.wire.send(self.host, master.task.host, size, receive, *args, step=master.step, touched=touched)
 
     # -- failure ----------------------------------------------------------------------------------------------------------
     def crash(self) -> None:
@@ -206,8 +210,9 @@ class PartRun:
             elif kind is Run:
                 self.at += 1
                 seconds = now.seconds * self.slow
-                self.task.host.compute(clock, seconds, self.advance if self.task.cluster.trace is None else self._traced,
-                                       () if self.task.cluster.trace is None else (now.label, seconds))
+                traced = self.task.cluster.trace is not None
+                self.task.host.compute(clock, self.step, "run", seconds, self.touches(now.touched),
+                                       self._traced if traced else self.advance, (now.label, seconds) if traced else ())
                 return
             elif kind is Send:
                 self.at += 1
@@ -240,12 +245,17 @@ class PartRun:
         else:
             target = cluster.tasks[message.task]
             if self is self.master.own and message.task in self.master.unsent:
-                self.master.begin(message.task, message.keys, values, message.size)
+                self.master.begin(message.task, message.keys, values, message.size, self.touches(message.touched))
                 return
             receive, args = target.tensor, (self.step, message.keys, values)     # type: ignore[assignment]
         if cluster.trace is not None:
             receive = cluster.traced(receive, self.task.name, target.name, message.keys[0], self.step, message.size)
-        cluster.wire.send(self.task.host, target.host, message.size, receive, *args)
+        cluster.wire.send(self.task.host, target.host, message.size, receive, *args, step=self.step,
+                          touched=self.touches(message.touched))
+
+    def touches(self, buffers: Sequence[Buffer]) -> Sequence[Touch]:
+        """What is touched, by the names that it has on one machine."""
+        return [((self.master.task.name if b.shared else self.task.name, b.name), b.size) for b in buffers] if buffers else ()
 
     def values_of(self, message: Send) -> Sequence[Any]:
         """The values of a message: None where they have no content."""
@@ -312,7 +322,7 @@ class MasterRun:
 
     def start(self, client: int = 0) -> None:
         """A client of the task requests the step."""
-        self.task.host.prepare(self.task.cluster.clock, self._go, client)
+        self.task.host.prepare(self.task.cluster.clock, self.step, self._go, client)
 
     def _go(self) -> None:
         if self not in self.task.masters:                # the task has died before it could begin
@@ -339,7 +349,7 @@ class MasterRun:
                 if name in self.unsent:
                     self.begin(name, (), (), 0)
 
-    def begin(self, name: str, keys: Sequence[str], values: Sequence[Any], size: int) -> None:
+    def begin(self, name: str, keys: Sequence[str], values: Sequence[Any], size: int, touched: Sequence[Touch] = ()) -> None:
         """Sends a task its part, with values."""
         self.unsent.discard(name)
         if self.state.begins(name):
@@ -350,7 +360,8 @@ class MasterRun:
                 return
             receive = target.begin if cluster.trace is None else \
                 cluster.traced(target.begin, self.task.name, name, "begin", self.step, size)
-            cluster.wire.send(self.task.host, target.host, size, receive, self.step, self.code.others[name], self, keys, values)
+            cluster.wire.send(self.task.host, target.host, size, receive, self.step, self.code.others[name], self, keys, values,
+                              step=self.step, touched=touched)
 
     # -- events -------------------------------------------------------------------------------------------------------------
     def part_over(self, run: PartRun, error: errors.OpError | None) -> None:
@@ -404,7 +415,7 @@ class MasterRun:
                 self._finish(action)
             elif kind is Abort:
                 target = self.task.cluster.tasks[action.task]
-                self.task.cluster.wire.send(self.task.host, target.host, 0, target.abort, self.step, action.why)
+                self.task.cluster.wire.send(self.task.host, target.host, 0, target.abort, self.step, action.why, step=self.step)
             elif kind is CancelOwn:
                 self.own.cancel(action.error)                          # type: ignore[union-attr]
             elif kind is EndBy:

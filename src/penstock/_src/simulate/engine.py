@@ -8,8 +8,10 @@ from __future__ import annotations
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
+
+from penstock._src.simulate.memory import Memory, Touch
 
 
 class Clock:
@@ -100,13 +102,11 @@ class Core:
     """A core that some processes of one machine have. They get it for one turn after the other, first come, first served. These
     are calls instead of bookings: when a process gets the core depends on the others."""
 
-    __slots__ = ("busy", "copied", "worked", "_machine", "_ready")
+    __slots__ = ("busy", "worked", "_ready")
 
-    def __init__(self, machine: Cores):
+    def __init__(self) -> None:
         self.busy = False
-        self.copied = 0.0                            # seconds of copies so far, if nothing had disturbed them
         self.worked = 0.0                            # seconds of work so far, without copies
-        self._machine = machine
         self._ready: deque[Process] = deque()
 
     def wake(self, process: Process) -> None:
@@ -115,7 +115,6 @@ class Core:
             self._ready.append(process)
         else:
             self.busy = True
-            self._machine.active += 1
             process.begin(True)
 
     def leave(self) -> None:
@@ -124,24 +123,20 @@ class Core:
             self._ready.popleft().begin(False)
         else:
             self.busy = False
-            self._machine.active -= 1
 
 
 class Cores:
-    """The cores of one machine, to which processes are pinned. What the copies of other processes have replaced in the caches
-    has to be filled again, which takes `refill` times as long as these copies. Everything but copies takes longer or shorter at
-    random: `jitter` is the standard deviation of the logarithm."""
+    """The cores of one machine, to which processes are pinned, and the memory that they share. Everything but copies takes
+    longer or shorter at random: `jitter` is the standard deviation of the logarithm."""
 
-    __slots__ = ("clock", "busy", "active", "running", "refill", "jitter", "draw", "_all")
+    __slots__ = ("clock", "memory", "busy", "running", "jitter", "draw", "_all")
 
-    def __init__(self, clock: Clock, count: int, jitter: float = 0.0):
-        self.clock, self.jitter = clock, jitter
+    def __init__(self, clock: Clock, count: int, memory: Memory, jitter: float = 0.0):
+        self.clock, self.memory, self.jitter = clock, memory, jitter
         self.busy = 0.0                              # seconds of work so far
-        self.active = 0                              # cores that work now
         self.running: Process | None = None          # what follows from its work is being added
-        self.refill = 0.0
         self.draw = random.Random(0)
-        self._all = [Core(self) for _ in range(count)]
+        self._all = [Core() for _ in range(count)]
 
     def core(self, number: int) -> Core:
         """The core of the process of that number."""
@@ -150,38 +145,42 @@ class Cores:
 
 class Process:
     """A process on a core: it does one thing at a time, as Python's lock has it. Each message, and whatever follows from it
-    until something has to be waited for, is a turn of the thread that receives it.
+    until something has to be waited for, is a turn of the thread that receives it. Messages that come before the thread waits
+    again belong to the same turn.
 
     A turn that follows another one of the same process begins at once: the system only changes to another thread. When the
     process gets its core after others, that costs `switch` seconds more, and what they have replaced in the caches `cold` times
     the time for which they have worked there, on average: it depends on the addresses. A turn for which an idle core has to be
-    woken costs `idle` seconds more. A copy takes `slower` times as long while another core works, `slower_alone` times else."""
+    woken costs `idle` seconds more. The time of copies, and how much longer other work takes where values have replaced what it
+    uses in the caches, are those of the memory."""
 
-    __slots__ = ("slower", "slower_alone", "busy", "others", "refills", "switches", "wakes", "interrupts", "copied", "_cores",
-                 "_core", "_cold", "_switch", "_idle", "_copies", "_left", "_turns", "_now")
+    __slots__ = ("busy", "others", "switches", "wakes", "interrupts", "touched", "warm", "_cores", "_core", "_cold", "_switch",
+                 "_idle", "_left", "_turns", "_now", "_thread")
 
     def __init__(self, cores: Cores, number: int, cold: float = 0.0, idle: float = 0.0, switch: float = 0.0):
-        self.slower = self.slower_alone = 1.0
         self.busy = 0.0
         self.switches = self.wakes = 0               # what its turns have found, in sum
         self.interrupts = 0                          # that it has sent to idle cores
-        self.others = self.refills = 0.0             # seconds of other processes between its turns: of work, and of copies
-        self.copied = 0.0                            # seconds of copies, if nothing had disturbed them
+        self.others = 0.0                            # seconds of work of other processes between its turns
+        self.touched = 0                             # bytes that it has read and written
+        self.warm = 0.0                              # seconds of work that values in the caches can make longer
         self._cores, self._core = cores, cores.core(number)
         self._cold, self._switch, self._idle = cold, switch, idle
-        self._copies = 0.0                           # of its core, when its last turn ended
         self._left = 0.0                             # what had been worked there, when its last turn ended
-        self._turns: deque[tuple] = deque()          # what each begins with
+        self._turns: dict[Hashable, deque[tuple]] = {}       # the work of threads that wait for the core, in their order
         self._now: deque[tuple] | None = None        # the work of the turn
+        self._thread: Hashable = None                # whose turn it is
 
-    def work(self, seconds: float, copying: float, call: Callable, args: tuple) -> None:
-        """Works for some seconds, of which it copies for `copying` more if nothing disturbs it; then makes a call. What that
-        adds belongs to the same turn."""
-        piece = seconds, copying, call, args
-        if self._now is not None and self._cores.running is self:
+    def work(self, thread: Hashable, kind: str, seconds: float, touched: Sequence[Touch], call: Callable, args: tuple) -> None:
+        """A thread works for some seconds and then touches values; then it makes a call. What that adds belongs to the same
+        turn."""
+        piece = kind, seconds, touched, call, args
+        if self._now is not None and (self._cores.running is self or thread == self._thread):
             self._now.append(piece)
+        elif thread in self._turns:
+            self._turns[thread].append(piece)
         else:
-            self._turns.append(piece)
+            self._turns[thread] = deque([piece])
             self._core.wake(self)
 
     def wakes_core_of(self, other: Process) -> bool:
@@ -192,13 +191,11 @@ class Process:
 
     def begin(self, woken: bool) -> None:
         """Gets its core, which was idle (`woken`) or not."""
-        self._now = deque([self._turns.popleft()])
+        self._thread = next(iter(self._turns))
+        self._now = self._turns.pop(self._thread)
         others = self._core.worked - self._left
         cold = others * self._cold
         self.others += others
-        copies = self._core.copied - self._copies
-        cold += copies * self._cores.refill
-        self.refills += copies
         cold = self._cores.draw.expovariate(1 / cold) if cold and self._cores.jitter else cold
         if others:
             cold += self._switch
@@ -208,13 +205,13 @@ class Process:
 
     def _next(self, cold: float = 0.0) -> None:
         """Begins the next piece of work."""
-        cores = self._cores
-        seconds, copying, *_ = self._now[0]          # type: ignore[index]
-        seconds, copies = seconds + cold, 0.0
-        if copying:
-            self._core.copied += copying
-            self.copied += copying
-            copies = copying * (self.slower if cores.active > 1 else self.slower_alone)
+        cores, memory = self._cores, self._cores.memory
+        kind, seconds, touched, *_ = self._now[0]    # type: ignore[index]
+        self.warm += seconds
+        seconds, copies = seconds * (1.0 + memory.cold((self, kind))) + cold, 0.0
+        for what, size in touched:
+            copies += memory.touch(what, size)
+            self.touched += size
         if cores.jitter:
             seconds *= cores.draw.lognormvariate(-cores.jitter ** 2 / 2, cores.jitter)       # its mean is 1
         self._core.worked += seconds
@@ -232,8 +229,8 @@ class Process:
         if now:
             self._next()
         else:
-            self._now = None
-            self._left, self._copies = self._core.worked, self._core.copied
+            self._now = self._thread = None
+            self._left = self._core.worked
             self._core.leave()
 
 

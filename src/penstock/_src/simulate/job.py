@@ -18,7 +18,7 @@ from penstock._src.cluster.recovery import LONGEST, Recovery
 from penstock._src.graph.graph import Graph
 from penstock._src.kernels.devices.devices import DeviceSet
 from penstock._src.simulate.cluster import Cluster, MasterRun, Task
-from penstock._src.simulate.machines import Machines, Network
+from penstock._src.simulate.machines import Machines
 from penstock._src.simulate.plan import Costs, StepCode, compile_step
 from penstock._src.simulate.results import Results
 
@@ -63,7 +63,8 @@ class Job:
         self.workers, further = every[:workers], every[workers:]
         own = self.workers[0].name
         devices = DeviceSet(self.cluster.devices([own, *(task_name("ps", i) for i in range(servers))]))
-        costs = Costs(program.costs)
+        network = machines.network
+        costs = Costs(program.costs, network.small if network.one_machine else 0)
         if program.record is not None:
             costs.learn(program.record, devices)
 
@@ -77,8 +78,6 @@ class Job:
         for task, other in zip(further, beside, strict=True):
             with other.graph.as_default():
                 self._beside[task] = compiled(other.step, other)
-        if machines.network.one_machine:
-            self._set_caches(machines.network)
         self.ended: dict[Task, int] = {}                   # steps of each worker
         self.errors: list[BaseException] = []
         self.results = Results(self)
@@ -88,31 +87,6 @@ class Job:
         self._restoring = False
         self._at_barrier = 0
         self._wanted = 0
-
-    def _set_caches(self, network: Network) -> None:
-        """What the values of a step do to the caches of one machine. What a server has is used by its workers in turn, so that
-        less is used in between. Without another core at work, copies are as fast as those of the least bytes that were
-        measured."""
-        least = min((f for _, f, _ in network.caches), default=1.0)
-        self.cluster.cores.refill = network.cached(self.in_use)[1]
-        for task in self.cluster.tasks.values():
-            factor = network.cached(self.in_use / max(1, sum(task.name in code.others for code in self._codes)))[0]
-            process = task.host.process              # type: ignore[attr-defined]
-            process.slower, process.slower_alone = factor, max(1.0, factor / least)
-
-    @property
-    def _codes(self) -> list[StepCode]:
-        """The steps of all workers."""
-        return [*[self.step] * len(self.workers), *self._beside.values()]
-
-    @property
-    def in_use(self) -> int:
-        """The bytes of large values that all tasks use in a step: what the servers have, and for each worker what it receives,
-        computes and sends."""
-        received = [{name: part.out_bytes for name, part in code.others.items()} for code in self._codes]
-        kept = {name: size for sizes in received for name, size in sizes.items()}
-        return sum(kept.values()) + sum(sum(sizes.values()) + 2 * (code.own.out_bytes if code.own is not None else 0)
-                                        for code, sizes in zip(self._codes, received, strict=True))
 
     # -- running ----------------------------------------------------------------------------------------------------------
     def run(self, steps: int, limit: float = float("inf")) -> Results:

@@ -14,7 +14,6 @@ import dataclasses
 import pathlib
 from typing import Any
 
-import numpy as np
 import yaml
 
 from penstock._src.base import errors
@@ -79,20 +78,27 @@ class Network:
     header: int = 100               # bytes of a message beside its tensors
     one_machine: bool = False       # all tasks are processes of one machine, with their clients: the workers, then the servers,
                                     # are pinned to its cores in turn. A process does one thing at a time
-    caches: list = dataclasses.field(default_factory=list)      # on one machine, [bytes, factor, share], …: by the bytes that
-                                    # all tasks use in a step, how many times as long copies take while another core works,
-                                    # and how much longer a turn takes for each second that other processes have copied on
-                                    # its core since the last one
+    caches: list = dataclasses.field(default_factory=list)      # on one machine, [bytes, bandwidth, share], …: by the bytes
+                                    # that all tasks have used since, the bytes per second at which a value is read or
+                                    # written, and how much longer work takes (memory.py)
     jitter: float = 0.0             # of all work but copies on one machine: standard deviation of the logarithm
     rack_size: int = 0              # machines of a rack; 0: all in one
     rack_uplink: float = 5e9        # bytes per second between a rack and the others, in each direction
 
 
-    def cached(self, in_use: float) -> tuple[float, float]:
-        """The factor and the share of `caches` for so many bytes: between the points on a line, beyond the last as there.
-        Where the caches keep nothing from one use to the next, more bytes change nothing."""
-        sizes, factors, shares = zip(*[(0.0, 1.0, 0.0), *sorted(map(tuple, self.caches))], strict=True)
-        return float(np.interp(in_use, sizes, factors)), float(np.interp(in_use, sizes, shares))
+    def cached(self, distance: float) -> tuple[float, float]:
+        """The bandwidth (0: unknown) and the share of `caches` for so many bytes. The seconds per byte and the share are on a
+        line between two points. Beyond the last point they are as there: where caches keep nothing from one use to the next,
+        more bytes change nothing. Before the first point the bandwidth is as there, and the share begins with 0."""
+        before: list[float] | None = None
+        for point in self.caches:
+            if distance <= point[0]:
+                if before is None:
+                    return point[1], point[2] * distance / point[0]
+                part = (distance - before[0]) / (point[0] - before[0])
+                return 1 / ((1 - part) / before[1] + part / point[1]), (1 - part) * before[2] + part * point[2]
+            before = point
+        return (before[1], before[2]) if before is not None else (0.0, 0.0)
 
 
 @dataclasses.dataclass
@@ -154,8 +160,11 @@ def _filled(kind: type, given: Any, where: str) -> Any:
 def _points(value: Any, where: str) -> list[list[float]]:
     """Triples of numbers."""
     if not isinstance(value, list) or any(not isinstance(p, list) or len(p) != 3 for p in value):
-        raise errors.invalid(f"{where}: caches must be a list of [bytes, factor, share], not {value!r}.")
-    return [[_number(x, "caches", where) for x in p] for p in value]
+        raise errors.invalid(f"{where}: caches must be a list of [bytes, bandwidth, share], not {value!r}.")
+    points = sorted([_number(x, "caches", where) for x in p] for p in value)
+    if any(bandwidth <= 0 for _, bandwidth, _ in points) or len({size for size, *_ in points} | {0}) <= len(points):
+        raise errors.invalid(f"{where}: the points of caches must be of different sizes and have a bandwidth, not {value!r}.")
+    return points
 
 
 def _number(value: Any, name: str, where: str) -> float:

@@ -21,21 +21,31 @@ from penstock._src.graph.prune import needed
 from penstock._src.kernels.devices.cpu import Cpu
 from penstock._src.kernels.devices.device import Device
 from penstock._src.kernels.devices.devices import DeviceSet
+from penstock._src.ops import rules
 from penstock._src.simulate.control import Control, controls
 from penstock._src.simulate.machines import Machine
 from penstock._src.step.ir import Node, StepGraph, Value
 from penstock._src.step.partition.split import Partition
 from penstock._src.step.partition.tasks import by_task
-from penstock._src.step.place.costs import CostModel
+from penstock._src.step.place.costs import CostModel, touched
 from penstock._src.step.place.placer import Placer
 
 MASTER = ""                         # as a task: the one that the step belongs to
 
 
+class Buffer(NamedTuple):
+    """The memory of a large value. One that has come from another task, or goes to it, is `shared` with it, and of this step's
+    master; others are of the task."""
+    name: str
+    size: int
+    shared: bool = False
+
+
 class Run(NamedTuple):
-    """A core works."""
+    """A core works, and on one machine it touches buffers."""
     seconds: float
     label: str
+    touched: tuple[Buffer, ...] = ()
 
 
 class Wait(NamedTuple):
@@ -50,6 +60,7 @@ class Send(NamedTuple):
     keys: tuple[str, ...]
     size: int
     values: tuple[Value | None, ...]
+    touched: tuple[Buffer, ...] = ()                 # on one machine
 
 
 class Call(NamedTuple):
@@ -91,19 +102,29 @@ class SimulatedDevice(Cpu):
 
 
 class Costs(CostModel):
-    """Costs of ops: given seconds for some by name; measured or estimated ones for the others."""
+    """Costs of ops: given seconds for some by name; measured or estimated ones for the others. Values from `large` bytes on are
+    in memory whose time depends on what else is used there; none are, if it is 0."""
 
-    def __init__(self, given: dict[str, float] | None = None):
+    def __init__(self, given: dict[str, float] | None = None, large: int = 0):
         super().__init__()
-        self.given = given or {}
+        self.given, self.large = given or {}, large
 
     def compute(self, op: Any, device: Device) -> float:
         """Seconds that an op takes on a device."""
         found = self.given.get(op.name)
         return super().compute(op, device) if found is None else found
 
+    def estimates(self, op: Any) -> bool:
+        """Whether the time of an op follows from its arithmetic and its bytes."""
+        return op.name not in self.given and not self.times_measured(op) and not (
+            op.opdef.control_flow or op.opdef.inert or not op.inputs)
 
-def compile_step(elements: Iterable[Any], feeds: list[Tensor], devices: DeviceSet, own: str, costs: CostModel) -> StepCode:
+    def is_large(self, t: Any) -> bool:
+        """Whether the time for a value depends on what else is used."""
+        return bool(self.large) and t.dtype.base_dtype.torch is not None and self.size(t) > self.large
+
+
+def compile_step(elements: Iterable[Any], feeds: list[Tensor], devices: DeviceSet, own: str, costs: Costs) -> StepCode:
     """The step of the task `own` that fetches tensors and runs operations."""
     elements = list(elements)
     fetched, targets = [e for e in elements if isinstance(e, Tensor)], [e for e in elements if isinstance(e, Operation)]
@@ -120,7 +141,7 @@ def compile_step(elements: Iterable[Any], feeds: list[Tensor], devices: DeviceSe
     return StepCode(codes, positions, len(fetched))
 
 
-def part_code(part: Partition, own: str, costs: CostModel, devices: DeviceSet, is_own: bool) -> PartCode:
+def part_code(part: Partition, own: str, costs: Costs, devices: DeviceSet, is_own: bool) -> PartCode:
     """The instructions of one part."""
     writer = _Writer(own, costs, is_own)
     called = controls(part.ops)
@@ -140,36 +161,70 @@ def part_code(part: Partition, own: str, costs: CostModel, devices: DeviceSet, i
     return writer.end(light)
 
 
+class _Held(NamedTuple):
+    """A value that has to be sent."""
+    key: str
+    size: int
+    value: Value | None
+    touched: tuple[Buffer, ...]
+
+
 class _Writer:
     """The instructions of a part while they are written."""
 
-    def __init__(self, own: str, costs: CostModel, is_own: bool):
+    def __init__(self, own: str, costs: Costs, is_own: bool):
         self.own, self.costs, self.is_own = own, costs, is_own
         self.code: list[Instruction] = []
         self.seconds, self.longest = 0.0, (0.0, "")
-        self.held: dict[str, list[tuple[str, int, Value | None]]] = {}
+        self.touched: list[Buffer] = []
+        self.buffers: dict[int, Buffer] = {}                 # of large values, by their ids
+        self.held: dict[str, list[_Held]] = {}
 
     def run(self, op: Node, device: Device) -> None:
-        seconds = self.costs.compute(op, device)
+        seconds, large = self.costs.compute(op, device), self._large(op)
+        if large:
+            seconds = max(seconds - sum(map(self.costs.size, large)) / device.bandwidth, device.launch_time)
+            self.touched += dict.fromkeys(map(self._buffer, large))
         self.seconds += seconds
         self.longest = max(self.longest, (seconds, op.name))
 
+    def _large(self, op: Node) -> list[Value]:
+        """The large values that an op reads and writes. Outputs that are variables, or inputs that are returned, have the
+        buffers of these."""
+        forwards = rules.forwards(op)
+        for t in op.outputs:
+            if self.costs.is_large(t):
+                source = op.inputs[0] if op.inputs and (forwards or t.dtype._is_ref_dtype) else t
+                self.buffers[id(t)] = self._buffer(source)
+        if not self.costs.estimates(op) or forwards:
+            return []
+        inputs, outputs = touched(op)
+        return [t for t in (*inputs, *outputs) if self.costs.is_large(t)]
+
+    def _buffer(self, t: Value) -> Buffer:
+        return self.buffers.get(id(t)) or Buffer(f"{t.op.name}:{t.value_index}", self.costs.size(t))
+
     def _run(self) -> None:
-        if self.seconds:
-            self.code.append(Run(self.seconds, self.longest[1]))
-            self.seconds, self.longest = 0.0, (0.0, "")
+        if self.seconds or self.touched:
+            self.code.append(Run(self.seconds, self.longest[1], tuple(self.touched)))
+            self.seconds, self.longest, self.touched = 0.0, (0.0, ""), []
 
     def wait(self, op: Node, used: bool) -> None:
         self._run()
         for task in list(self.held):
             self._flush(task)
-        self.code.append(Wait(op.attrs["tensor_name"], op.outputs[0] if used else None))
+        name, t = op.attrs["tensor_name"], op.outputs[0]
+        if self.costs.is_large(t):
+            self.buffers[id(t)] = Buffer(name, self.costs.size(t), True)
+        self.code.append(Wait(name, t if used else None))
 
     def send(self, op: Node, task: str, joins: bool, used: bool) -> None:
         t = op.inputs[0]
         size = self.costs.size(t)
         task = MASTER if task == self.own else task
-        self.held.setdefault(task, []).append((op.attrs["tensor_name"], size, t if used else None))
+        name = op.attrs["tensor_name"]
+        buffers = (self._buffer(t), Buffer(name, size, True)) if self.costs.is_large(t) else ()
+        self.held.setdefault(task, []).append(_Held(name, size, t if used else None, buffers))
         if not joins or size > HOLD:
             self._run()
             self._flush(task)
@@ -183,7 +238,8 @@ class _Writer:
 
     def _message(self, task: str) -> Send:
         held = self.held.pop(task)
-        return Send(task, tuple(k for k, _, _ in held), sum(s for _, s, _ in held), tuple(t for _, _, t in held))
+        return Send(task, tuple(h.key for h in held), sum(h.size for h in held), tuple(h.value for h in held),
+                    tuple(b for h in held for b in h.touched))
 
     def end(self, light: bool) -> PartCode:
         """Pending values for the master are sent with the message that the part has ended."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock._src.simulate.engine import Clock, Cores, Pipe, Process, Servers
 from penstock._src.simulate.machines import Machine, Network
+from penstock._src.simulate.memory import Touch
 
 
 class _Out:
@@ -51,11 +52,13 @@ class Host:
         self.out, self.into = Pipe(machine.nic), Pipe(machine.nic)
         self.leaving = _Out()
 
-    def compute(self, clock: Clock, seconds: float, call: Callable, args: tuple) -> None:
-        """Makes a call when a core has worked for some seconds."""
+    def compute(self, clock: Clock, step: str, kind: str, seconds: float, touched: Sequence[Touch], call: Callable,
+                args: tuple) -> None:
+        """Makes a call when a core has worked for some seconds. The step, whose thread that is, the kind of the work, and what
+        it touches count on one machine."""
         clock.schedule(self.cores.book(clock.now, seconds), call, args)
 
-    def prepare(self, clock: Clock, call: Callable, client: int = 0) -> None:
+    def prepare(self, clock: Clock, step: str, call: Callable, client: int = 0) -> None:
         """Makes a call when a client, on a machine of its own, has requested a step and this host has begun it."""
         clock.after(self.machine.client_seconds + self.machine.step_seconds, call)
 
@@ -72,20 +75,16 @@ class LocalHost(Host):
         self._number = number
         self.cores, self.threads = cores, self.process         # type: ignore[assignment]
 
-    def compute(self, clock: Clock, seconds: float, call: Callable, args: tuple) -> None:
-        self.process.work(seconds, 0.0, call, args)
+    def compute(self, clock: Clock, step: str, kind: str, seconds: float, touched: Sequence[Touch], call: Callable,
+                args: tuple) -> None:
+        self.process.work(step, kind, seconds, touched, call, args)
 
-    def prepare(self, clock: Clock, call: Callable, client: int = 0) -> None:
+    def prepare(self, clock: Clock, step: str, call: Callable, client: int = 0) -> None:
         def requested() -> None:
-            self.compute(clock, self.machine.step_seconds, call, ())
+            self.process.work(step, "step", self.machine.step_seconds, (), call, ())
         while client >= len(self.clients):
             self.clients.append(Process(self.cores, self._number, self.machine.client_cold_share))     # type: ignore[arg-type]
-        self.clients[client].work(self.machine.client_seconds, 0.0, requested, ())
-
-    def handle(self, seconds: float, size: int, call: Callable, args: tuple) -> None:
-        """Makes a call after the work for a message, of which `size` bytes are copied."""
-        large = self.machine.large_seconds if size else 0.0
-        self.process.work(seconds + large, self.machine.copy_seconds(size) - large if size else 0.0, call, args)
+        self.clients[client].work("client", "request", self.machine.client_seconds, (), requested, ())
 
 
 class Wire:
@@ -97,8 +96,10 @@ class Wire:
         self.messages = 0
         self.cut: Callable[[Host, Host], bool] | None = None   # whether a message is lost: chaos
 
-    def send(self, source: Host, target: Host, size: int, receive: Callable, *args: Any) -> None:
-        """Calls `receive(*args)` when a message of `size` bytes of tensors has arrived."""
+    def send(self, source: Host, target: Host, size: int, receive: Callable, *args: Any, step: str = "",
+             touched: Sequence[Touch] = ()) -> None:
+        """Calls `receive(*args)` when a message of `size` bytes of tensors has arrived. On one machine, its sender has
+        `touched` the large ones, and memory that it shares with the receiver; both have a thread for the step."""
         self.messages += 1
         clock, network, machine = self.clock, self.network, source.machine
         if source is target:
@@ -168,9 +169,11 @@ def _nothing() -> None:
 
 class LocalWire(Wire):
     """Connections between the processes of one machine: a message takes processor time of its sender and of its receiver, and
-    the latency is that of waking the receiver."""
+    the latency is that of waking the receiver. The sender copies large values to shared memory, where the receiver uses them
+    (cluster/shared.py)."""
 
-    def send(self, source: Host, target: Host, size: int, receive: Callable, *args: Any) -> None:
+    def send(self, source: Host, target: Host, size: int, receive: Callable, *args: Any, step: str = "",
+             touched: Sequence[Touch] = ()) -> None:
         self.messages += 1
         clock, network = self.clock, self.network
         if source is target:
@@ -181,15 +184,16 @@ class LocalWire(Wire):
         size += network.header
         source.out.passed(size)
         target.into.passed(size)
-        copied, after = size if size > network.small else 0, source.machine.after_seconds
-        machine, process = source.machine, source.process                             # type: ignore[attr-defined]
-        seconds = machine.send_seconds
+        large, machine, process = bool(touched), source.machine, source.process       # type: ignore[attr-defined]
+        seconds = machine.send_seconds + machine.large_seconds * large
         if process.wakes_core_of(target.process):                                     # type: ignore[attr-defined]
             seconds += machine.interrupt_seconds
-        source.handle(seconds, copied, clock.after,                                    # type: ignore[attr-defined]
-                      (network.latency, self._arrive, target, copied, receive, args))
-        if after:
-            source.handle(after, 0, _nothing, ())                                      # type: ignore[attr-defined]
+        process.work(step, "send", seconds, touched, clock.after,
+                     (network.latency, self._arrive, target, step, large, receive, args))
+        if machine.after_seconds:
+            process.work(step, "after", machine.after_seconds, (), _nothing, ())
 
-    def _arrive(self, target: Host, copied: float, receive: Callable, args: tuple) -> None:
-        target.handle(target.machine.receive_seconds, copied, receive, args)     # type: ignore[attr-defined]
+    def _arrive(self, target: Host, step: str, large: float, receive: Callable, args: tuple) -> None:     # type: ignore[override]
+        machine = target.machine
+        seconds = machine.receive_seconds + machine.large_seconds * large
+        target.process.work(step, "receive", seconds, (), receive, args)                 # type: ignore[attr-defined]

@@ -13,10 +13,16 @@ from penstock._src.models.feature_column.base import Batch, CategoricalColumn, I
 
 
 class _Option:
-    """The options of an embedding variable; columns with the same options are equal if they are the same object."""
+    """The options of an embedding variable, as a part of columns, which are hashable."""
 
     def __init__(self, option: Any):
         self.value = tf.EmbeddingVariableOption() if option is None else option
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Option) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(type(self.value))
 
 
 class KeySpace(NamedTuple):

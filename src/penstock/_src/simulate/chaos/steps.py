@@ -31,7 +31,7 @@ class ChaosWire:
         self.cuts: set[frozenset] = set()
         self.dials: dict[frozenset, int] = {}        # connections so far between two hosts
 
-    def send(self, source: Any, target: Any, size: int, receive: Any, *args: Any) -> None:
+    def send(self, source: Any, target: Any, size: int, receive: Any, *args: Any, **_: Any) -> None:
         """Delivers a message, unless its connection was cut or its target has died."""
         if not self.tasks[target].alive:
             return

@@ -74,7 +74,7 @@ class CostModel:
         return estimate
 
     def _estimate(self, op: Any, device: Device) -> float:
-        inputs, outputs = _touched(op)
+        inputs, outputs = touched(op)
         moved = sum(map(self.size, inputs)) + sum(map(self.size, outputs))
         work = self._work(op)
         moved = moved if work else 0                       # ops that compute nothing forward their input
@@ -84,8 +84,8 @@ class CostModel:
     def _work(self, op: Any) -> float:
         if rules.forwards(op):
             return 0
-        inputs, touched = _touched(op)
-        outputs = [_known(t.static_dims) for t in (touched or inputs)]
+        inputs, written = touched(op)
+        outputs = [_known(t.static_dims) for t in (written or inputs)]
         return sum(map(math.prod, outputs)) if op.opdef not in rules.costs.flops else \
             rules.costs.flops[op.opdef]([_known(t.static_dims) for t in op.inputs], outputs)
 
@@ -94,7 +94,7 @@ class CostModel:
         return 0.0 if source is target else source.transfer_time(self.size(t), target)
 
 
-def _touched(op: Any) -> tuple[list[Any], list[Any]]:
+def touched(op: Any) -> tuple[list[Any], list[Any]]:
     """The inputs and outputs that an op reads and writes as a whole. One that has indices touches some rows of its table, as
     many as its other input or its output has."""
     if "indices" not in op.opdef.input_names:
