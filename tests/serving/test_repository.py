@@ -1,5 +1,6 @@
 """Versions: which are loaded, switching without losing requests, labels, warm-up, and the formats of models."""
 import os
+import pathlib
 import shutil
 import threading
 
@@ -113,6 +114,23 @@ def test_a_broken_version_is_refused_and_the_old_one_stays(repository):
     repository.status(pb.ModelSpec(name="m"))[1].requests = 0
     repository.poll()
     assert states(repository) == {1: "END", 2: "AVAILABLE"}
+
+
+def test_a_version_that_is_copied_slowly_is_loaded_when_it_is_complete(tmp_path):
+    """Also if the last change is within a folder of the version, to a file that was there before."""
+    half_plus(tmp_path / "m", 1)
+    source = pathlib.Path(half_plus(tmp_path / "other", 2, 5.0))
+    files = sorted(p.relative_to(source) for p in source.rglob("*") if p.is_file())
+    with serving(config_of("m", tmp_path / "m"), max_num_load_retries=0) as server, Client(server) as client:
+        found = []
+        for name in files:
+            target, data = tmp_path / "m" / "2" / name, (source / name).read_bytes()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            for part in (data[:3], data):
+                target.write_bytes(part)
+                server.core.repository.poll()
+                found.append(client.predict("m", x=floats(0))["y"].item())
+        assert found == [2.0] * (2 * len(files) - 1) + [5.0]
 
 
 def test_labels_point_to_versions_that_are_available(repository):

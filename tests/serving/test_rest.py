@@ -66,6 +66,12 @@ def test_status_and_metadata(client):
     ("POST", f"{MODEL}:predict", b"\xff\xfe\xfd", 400, "JSON Parse error"),
     ("POST", f"{MODEL}:predict", b"[" * 200_000, 400, "JSON Parse error"),
     ("POST", f"{MODEL}:predict", b"[1]", 400, "Is not object"),
+    ("POST", f"{MODEL}:predict", b'\xef\xbb\xbf{"instances": [1]}', 400, "JSON Parse error"),
+    ("POST", f"{MODEL}:predict", '{"instances": [1]}'.encode("utf-16"), 400, "JSON Parse error"),
+    ("POST", f"{MODEL}:predict", b'{"instances": [1e400]}', 400, "without loss of precision"),
+    ("POST", f"{MODEL}:predict", b'{"instances": [1, -1e39, NaN]}', 400, "-1e+39 to float32 without loss"),
+    ("POST", f"{MODEL}:predict", b'{"signature_name": "\\ud800"}', 400, "surrogate pair"),
+    ("POST", f"{MODEL}:predict", b'{"instances": [{"\\uDC00": 1}]}', 400, "surrogate pair"),
     ("POST", f"{MODEL}:predict", {}, 400, "Missing 'inputs' or 'instances' key"),
     ("POST", f"{MODEL}:predict", {"inputs": [1], "instances": [1]}, 400, "expecting only one of"),
     ("POST", f"{MODEL}:predict", {"instances": 1}, 400, "to be an list/array"),
@@ -124,6 +130,7 @@ def test_not_ready_without_a_model(tmp_path):
 @pytest.mark.parametrize("value, dtype, expected", [
     ([[1, 2], [3, 4]], "int32", np.array([[1, 2], [3, 4]], np.int32)), ([], "float32", np.zeros(0, np.float32)),
     ([[], []], "float32", np.zeros((2, 0), np.float32)), (1.5, "float64", np.array(1.5)), (True, "bool", np.array(True)),
+    ([16777215, -1e30], "float32", np.float32([16777215, -1e30])), (1 << 200, "float64", np.array(float(1 << 200))),
     ([1, 2.5], "bfloat16", np.array([1, 2.5], dtypes.bfloat16.np)), (255, "uint8", np.array(255, np.uint8)),
     (1 << 63, "uint64", np.array(1 << 63, np.uint64))])
 def test_arrays_from_json(value, dtype, expected):
@@ -132,7 +139,8 @@ def test_arrays_from_json(value, dtype, expected):
 
 
 @pytest.mark.parametrize("value, dtype", [
-    (1.0, "int32"), (1 << 40, "int32"), (-1, "uint8"), ("1", "int64"), (1, "bool"), (None, "float32"),
+    (16777217, "float32"), (-(1 << 60), "float64"), (4e38, "float32"), (1e5, "float16"), (1.0, "int32"), (1 << 40, "int32"),
+    (-1, "uint8"), ("1", "int64"), (1, "bool"), (None, "float32"),
     ({"b64": "!"}, "string"), ({"b": "aa"}, "string"), (1, "string")])
 def test_values_of_the_wrong_type(value, dtype):
     with pytest.raises(errors.InvalidArgumentError):
@@ -142,6 +150,8 @@ def test_values_of_the_wrong_type(value, dtype):
 def test_strings_and_bytes():
     raw = base64.b64encode(b"\xff\x00").decode()
     assert json_tensors.array_of(["ü", {"b64": raw}], info("string"), "x").tolist() == ["ü".encode(), b"\xff\x00"]
+    assert json_tensors.array_of([{"b64": "AAEC\nAw"}], info("string"), "x").tolist() == [b"\x00\x01\x02\x03"]
+    assert json_tensors.parse(b'{"a": "\\ud83d\\ude00"}') == {"a": "\U0001f600"}
     made = json_tensors.predictions({"a_bytes": np.array([b"\xff"], object), "b": np.array(["ü".encode()], object)}, True)
     assert json.loads(made) == {"predictions": [{"a_bytes": {"b64": "/w=="}, "b": "ü"}]}
 

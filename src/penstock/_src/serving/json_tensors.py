@@ -1,7 +1,8 @@
 """JSON of the REST interface: requests to arrays and examples, arrays and results to text.
 
 A request has rows (`instances`) or columns (`inputs`). Types are taken from the signature and are strict: an integer input does
-not take 1.0, a float input takes no booleans. Bytes are `{"b64": "..."}`; NaN, Infinity and -Infinity are numbers, both ways.
+not take 1.0, a float input takes neither booleans nor numbers that it cannot hold. Bytes are `{"b64": "..."}`; NaN, Infinity
+and -Infinity are numbers, both ways.
 """
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import base64
 import binascii
 import itertools
 import json
+import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +21,15 @@ from penstock._src.base import dtypes, errors
 from penstock._src.graph.messages import Example
 
 _SHOWN = 256                                         # characters of a value that an error repeats
+_SURROGATE = re.compile(rb"\\u[dD]")                # half of a character, maybe without the other half
+_BLANKS = str.maketrans("", "", " \t\n\v\f\r")       # base64 may have been broken into lines
+
+
+class _Named(float):
+    """A number that has a name: NaN or an infinity. Other infinities were numbers that are too large."""
+
+
+_NAMED = {name: _Named(name) for name in ("NaN", "Infinity", "-Infinity")}
 
 
 def parse(body: bytes) -> dict[str, Any]:
@@ -25,9 +37,13 @@ def parse(body: bytes) -> dict[str, Any]:
     if not body:
         raise errors.invalid("JSON Parse error: The document is empty")
     try:
-        document = json.loads(body)
+        document = json.loads(body.decode(), parse_constant=_NAMED.__getitem__)
+        if _SURROGATE.search(body):
+            json.dumps(document, ensure_ascii=False).encode()
     except RecursionError:
         raise errors.invalid("JSON Parse error: too many levels of nesting") from None
+    except UnicodeEncodeError:
+        raise errors.invalid("JSON Parse error: The surrogate pair in string is invalid.") from None
     except ValueError as e:                          # malformed JSON, bytes that are not UTF-8, numbers of 5,000 digits
         where = f" at offset: {e.pos}" if isinstance(e, json.JSONDecodeError) else ""
         raise errors.invalid(f"JSON Parse error: {getattr(e, 'msg', e)}{where}") from None
@@ -104,10 +120,12 @@ def array_of(value: Any, info: Any, key: str) -> np.ndarray:
     try:
         if dtype is dtypes.string:
             array = np.empty(len(leaves), object)
-            array[:] = [leaf.encode("utf-8", "surrogatepass") if isinstance(leaf, str) else _decoded(leaf) for leaf in leaves]
+            array[:] = [leaf.encode() if isinstance(leaf, str) else _decoded(leaf) for leaf in leaves]
         else:
             with np.errstate(over="ignore"):
                 array = np.array(leaves, dtype.np)
+            if dtype.is_floating:
+                _check_range(array, leaves, dtype)
         return array.reshape(shape)
     except (OverflowError, ValueError, TypeError) as e:
         raise errors.invalid(f"Input {key!r} is not of expected type: {dtype.name}: {e}") from None
@@ -141,12 +159,23 @@ def _check_types(leaves: list, dtype: Any) -> None:
     elif dtype.is_integer:
         allowed = {int}
     elif dtype.is_floating:
-        allowed = {int, float}
+        allowed = {int, float, _Named}
     else:
         raise errors.UnimplementedError(None, None, f"Conversion of JSON Value to type: {dtype.name}")
     if not set(map(type, leaves)) <= allowed:
         wrong = next(leaf for leaf in leaves if type(leaf) not in allowed)
         raise errors.invalid(f"JSON Value: {_shown(wrong)} Type: {_kind(wrong)} is not of expected type: {dtype.name}")
+
+
+def _check_range(array: np.ndarray, leaves: list, dtype: Any) -> None:
+    """InvalidArgumentError if a floating-point type cannot hold a number; integers must be exact, unless they are huge."""
+    exact = 2 ** (np.finfo(array.dtype).nmant + 1) - 1 if array.dtype in (np.float32, np.float64) else 3e38
+    huge = np.flatnonzero(~(np.abs(array) <= exact))
+    for i in huge.tolist():
+        leaf = leaves[i]
+        if type(leaf) is int and -1 << 63 <= leaf < 1 << 64 and abs(leaf) > exact or \
+                type(leaf) is not _Named and math.isinf(array[i]):
+            raise errors.invalid(f"Cannot convert JSON value: {_shown(leaf)} to {dtype.name} without loss of precision.")
 
 
 def _is_bytes(value: Any) -> bool:
@@ -157,7 +186,7 @@ def _decoded(value: Any) -> bytes:
     if not _is_bytes(value):
         raise errors.invalid(f"JSON Value: {_shown(value)} not formatted correctly for base64 data")
     try:
-        text = value["b64"].rstrip("=")
+        text = value["b64"].translate(_BLANKS).rstrip("=")
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
         raise errors.invalid("Unable to base64 decode") from None
@@ -203,7 +232,8 @@ def _example(features: Any) -> bytes:
 
 def _fill_feature(feature: Any, name: str, values: list) -> None:
     """A feature's values; the first one determines their kind."""
-    fields = {bool: "int64_list", int: "int64_list", float: "float_list", str: "bytes_list", dict: "bytes_list"}
+    fields = {bool: "int64_list", int: "int64_list", float: "float_list", _Named: "float_list", str: "bytes_list",
+              dict: "bytes_list"}
     for value in values:
         field = fields.get(type(value))
         if field is None or isinstance(value, dict) and not _is_bytes(value):
@@ -212,7 +242,7 @@ def _fill_feature(feature: Any, name: str, values: list) -> None:
             expected = feature.WhichOneof("kind").removesuffix("_list")
             raise errors.invalid(f"Unexpected element type in feature: {name} expecting type: {expected}")
         if isinstance(value, str):
-            value = value.encode("utf-8", "surrogatepass")
+            value = value.encode()
         elif isinstance(value, dict):
             value = _decoded(value)
         try:

@@ -268,7 +268,8 @@ def _typed(error: BaseException) -> errors.OpError:
 def _stamp(path: str) -> Any:
     """A fingerprint of a version's files, from the listings of its folders."""
     try:
-        return tuple((n, s.length, s.mtime_nsec) for n in sorted(paths.listdir(path))
-                     for s in [paths.stat(paths.join(path, n.rstrip("/")))])
+        return tuple((n, s.length, s.mtime_nsec, _stamp(inner) if s.is_directory else None)
+                     for n in sorted(paths.listdir(path)) for inner in [paths.join(path, n.rstrip("/"))]
+                     for s in [paths.stat(inner)])
     except errors.OpError:
         return None
