@@ -246,3 +246,50 @@ def test_repeat_of_an_unknown_rank(data, repeats, axis):
 def test_vectorized_map_may_return_sparse_tensors():
     out = tf.vectorized_map(lambda i: tf.SparseTensor([[0]], tf.reshape(i, [1]), [3]), tf.constant([1, 2]), warn=False)
     assert tf.sparse.to_dense(out).numpy().tolist() == [[1, 0, 0], [2, 0, 0]]
+
+
+def test_orders_of_ragged_tensors():
+    rows = tf.ragged.constant([[1., 2.], [3.]])
+    assert tf.math.is_non_decreasing(rows) and not tf.math.is_strictly_increasing(tf.ragged.constant([[1., 2.], [2.]]))
+
+
+def test_a_norm_for_each_column_clips():
+    (clipped,), norm = tf.clip_by_global_norm([tf.ones([2, 3])], tf.constant([1., 2., 3.]))
+    np.testing.assert_allclose(clipped.numpy(), [[0.40824828, 0.81649655, 1.]] * 2, rtol=1e-6)
+    np.testing.assert_allclose(norm.numpy(), np.sqrt(6), rtol=1e-6)
+
+
+def test_rows_may_have_no_result():
+    assert tf.vectorized_map(lambda x: None, tf.ones([2])) is None
+    found = tf.vectorized_map(lambda x: (x, None), tf.ones([2]))
+    assert found[0].numpy().tolist() == [1, 1] and found[1] is None
+
+
+def test_isotonic_regression_of_a_number_and_of_an_unknown_rank():
+    assert [x.numpy().tolist() for x in tf.nn.isotonic_regression(tf.constant(3.))] == [3, 0]
+    traced = tf.function(tf.nn.isotonic_regression, input_signature=[tf.TensorSpec(None)])
+    assert [x.numpy().tolist() for x in traced(tf.constant([1., 3., 2.]))] == [[2, 2, 2], [0, 0, 1]]
+
+
+def test_a_width_lets_the_precision_cut_strings():
+    words = tf.constant(["nan", "abcdef"])
+    assert tf.strings.as_string(words, precision=2, width=1).numpy().tolist() == [b"na", b"ab"]
+    assert tf.strings.as_string(words, precision=2).numpy().tolist() == [b"nan", b"abcdef"]
+
+
+def test_complex_numbers_have_no_order():
+    for reduce in (tf.reduce_max, tf.reduce_min):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="allowed values"):
+            reduce(tf.constant([1j]))
+        with pytest.raises(TypeError, match="allowed values"):
+            tf.function(reduce)(tf.constant([1j]))
+
+
+def test_sparse_feeds_without_the_shape_that_a_placeholder_has():
+    v1 = tf.compat.v1
+    with v1.Graph().as_default(), v1.Session() as session:
+        sp = v1.sparse_placeholder(tf.float32, [7, 9])
+        found = session.run([sp.values, sp.dense_shape], {sp: ([[3, 2], [4, 5]], [1., 2.])})
+        assert [x.tolist() for x in found] == [[1, 2], [7, 9]]
+        with pytest.raises(ValueError, match="Cannot feed"):
+            session.run(sp.values, {v1.sparse_placeholder(tf.float32): ([[3, 2], [4, 5]], [1., 2.])})

@@ -74,6 +74,8 @@ def test_histogram():
     assert tf2.histogram_fixed_width_bins(values, [0.0, 5.0], nbins=5).numpy().tolist() == [0, 0, 1, 2, 4, 4]
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"value_range\[0\] < value_range\[1\]"):
         tf2.histogram_fixed_width(values, [5.0, 0.0])
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError), match="maximum value of int32_t|nbins < 2147483647"):
+        tf2.histogram_fixed_width(values, [0.0, 5.0], nbins=2**31 - 1)
 
 
 def test_clipping():

@@ -165,6 +165,17 @@ def test_check_numerics_of_all_ops(graph):
             tf2.math.log([1.])
             with pytest.raises(tf.errors.InvalidArgumentError, match='(?s)eagerly-executing op "Log".*had -Inf values'):
                 tf2.math.log([0.])
+            x, y = tf2.constant([-2.0, 3.0]), tf2.constant([0.0, 0.0])
+            with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+                x / y
+            for part in ("shape: (2,)\n", "# of -Inf elements: 1\n", "# of +Inf elements: 1\n", f"0: {x}", f"1: {y}"):
+                assert part in str(caught.value)
+
+            @tf2.function
+            def add_a_bad_constant(x):
+                return x + tf2.constant(np.nan)
+            with pytest.raises(tf.errors.InvalidArgumentError, match='(?s)graph op "AddV2".*1: .*Const:0.*add_a_bad'):
+                add_a_bad_constant(1.)
     finally:
         tf.debugging.disable_check_numerics()
     with context.enter(None):

@@ -27,9 +27,15 @@ def test_invalid_patterns(pattern, words):
 
 
 def test_invalid_rewrites():
-    for rewrite in ("\\", "\\a", "\\2"):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Invalid rewrite"):
-            replaced("a", "(a)", rewrite)
+    """Recorded of TensorFlow: an absent group changes nothing; what is before an invalid escape replaces all matches."""
+    def both(rewrite):
+        return [tf.raw_ops.RegexReplace(input=["abcb", "x"], pattern="(b)", rewrite=rewrite, replace_global=g).numpy().tolist()
+                for g in (True, False)]
+    same = [b"abcb", b"x"]
+    assert both("q\\2") == both("<\\0>\\9") == [same, same]
+    assert both("q\\x") == both("q\\") == [[b"aqcq", b"x"], same]
+    assert both("<\\0>\\z<\\0>") == [[b"a<b>c<b>", b"x"], same]
+    assert both("\\\\2") == [[b"a\\2c\\2", b"x"], [b"a\\2cb", b"x"]]
 
 
 @pytest.mark.parametrize("text, pattern, expected", [

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-_NO_KERNEL = r"NotFoundError: Could not find device"
-_INSIDE = r"has no attribute 'astype'|has no len\(\)"
+_NO_KERNEL = r"NotFoundError.*: Could not find device|No OpKernel was registered|NotFoundError there"
+_INSIDE = r"has no attribute 'astype'|has no len\(\)|'NoneType' and 'int'"
 _VECTORS = r".*\b(svd|eigh?|eigvals|self_adjoint\w*|[Bb]atch\w*Eig\w*|Svd|Eig|SelfAdjointEigV2)\b"
 _ROWS = r"keras.layers.(Discretization|StringLookup|IntegerLookup|Hashing)"
 _LATER = r"InvalidArgumentError here, ValueError there|in user code|Cast string"
 # (kind of the difference, name [kind of call], what differs, why it stays)
 KNOWN = [
     (r".*", _VECTORS, r"tensor", "vectors have no sign, eigenvalues no order"),
-    (r"raises there", r".*", _NO_KERNEL, "TensorFlow has no kernel for the dtype"),
+    (r"raises there|exception", r".*", _NO_KERNEL, "TensorFlow has no kernel for the dtype"),
     (r"raises there", r".*", _INSIDE, "an error inside of TensorFlow"),
     (r"static shape", r".*", r"\d.* here, .*None.* there", "more is known here"),
     (r"text", r"keras.layers.EinsumDense", r"None", "the sizes of the output are known here"),

@@ -218,6 +218,55 @@ def in_function(case):
     return leaves(result, []) + sorted(static)
 
 
+def rows(value):
+    """An argument and two others like it: the same elements in reverse order, and the argument again."""
+    return np.stack([value, value.reshape(-1)[::-1].reshape(value.shape), value])
+
+
+def vectorized(case):
+    """The result of the call inside of vectorized_map, for three rows of arguments."""
+    stacked = []
+
+    def collect(value, dtype):
+        stacked.append(constant(rows(value), dtype))
+        return constant(value, dtype)
+
+    build([case["args"], list(case["kwargs"].values())], collect)
+
+    def body(row):
+        given = iter(row)
+        return called(case, lambda value, dtype: next(given))
+
+    return leaves(tf.vectorized_map(body, stacked), [])
+
+
+def in_graph(case):
+    """The static shapes, the result and the gradients of the call in a graph of 1.x, with placeholders for its tensors."""
+    v1 = tf.compat.v1
+    given, specs, static = {}, iter(case["shapes"]), []
+
+    def placeholder(value, dtype):
+        tensor = v1.placeholder(tf.as_dtype(dtype), next(specs))
+        given[tensor] = value
+        return tensor
+
+    with v1.Graph().as_default(), v1.Session() as session:
+        v1.set_random_seed(SEED)
+        result = called(case, placeholder)
+        flat = [x for x in tf.nest.flatten(result, expand_composites=True) if x is not None]
+        tensors = [x for x in flat if tf.is_tensor(x)]
+        for x in tensors:
+            static.append(["static", x.dtype.name, repr(x.shape.as_list() if x.shape.rank is not None else None)])
+        xs = [x for x in given if x.dtype.is_floating or x.dtype.is_complex]
+        ys = [x for x in tensors if x.dtype.is_floating or x.dtype.is_complex]
+        slopes = [g for g in v1.gradients(ys, xs) if g is not None] if xs and ys else []
+        session.run([v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()])
+        out = leaves([x for x in flat if not tf.is_tensor(x) and not isinstance(x, v1.Operation)], [])
+        leaves(session.run([x for x in tensors if x.dtype not in (tf.variant, tf.resource)], given), out)
+        slices = [tf.convert_to_tensor(g) for g in slopes]
+        return leaves(session.run(slices, given), out) + sorted(static)
+
+
 def differentiable(value):
     """The parts of a result that a tape can differentiate."""
     flat = tf.nest.flatten(value, expand_composites=True)
@@ -340,6 +389,8 @@ KINDS = {
     "eager": eagerly,
     "function": in_function,
     "gradients": gradients,
+    "vectorized": vectorized,
+    "graph": in_graph,
     "layer": layer,
     "measured": measured,
     "optimizer": optimized,
@@ -349,8 +400,8 @@ KINDS = {
 
 def shown(error):
     """An error in one line."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"{lines[0] if lines else ''}"[:300]
+    lines = [line for line in str(error).splitlines() if line.strip()] or [""]
+    return lines[-1 if lines[0] == "in user code:" else 0].strip()[:300]
 
 
 def main():

@@ -19,10 +19,22 @@ from tests.oracle.calls.values import COMPLEX, FLOATS, INTEGERS, Draw, as_numpy,
 from tests.registry.load import all_samples
 from tests.registry.variants import cast, variants
 
-NAMES = pathlib.Path(__file__).parents[2] / "api" / "names_2_21.txt"
+RECORDS = pathlib.Path(__file__).parents[2] / "api"
+NAMES, NAMES_V1 = RECORDS / "names_2_21.txt", RECORDS / "names_v1.txt"
 FOLDERS = re.compile(
-    r"^(math|linalg|nn|image|strings|signal|sparse|ragged|random|bitwise|sets|io|audio|dtypes|quantization|experimental\.numpy)\.|^[^.]+$"
+    r"^(math|linalg|nn|image|strings|signal|sparse|ragged|random|bitwise|sets|io|audio|dtypes|quantization|experimental\.numpy|"
+    r"debugging|nest)\.|^[^.]+$"
 )
+FOLDERS_V1 = re.compile(
+    r"^((math|linalg|nn|image|strings|signal|sparse|ragged|random|bitwise|sets|io|audio|dtypes|quantization|debugging|losses|layers)\.)?"
+    r"[a-z]\w*$|^train\.\w*(decay|constant)\w*$"
+)
+# What is about the graph or the session instead of tensors.
+ABOUT_GRAPHS = re.compile(
+    r"collection|variables|get_default|get_seed|session|placeholder|reset_default|add_loss|losses\.get|scope|colocate|container|"
+    r"tables|keras_style|record_iterator|wrap_function|make_template|hessians|add_check|serialize_many|_initialize|initialize_"
+)
+DRAWS = re.compile("random|dropout|shuffle|bernoulli|sampler|Random|Multinomial|Stateless|multinomial|nce_loss|sampled_softmax")
 # What changes the process, reads or writes files, runs without end, or returns what nobody can compare.
 LEFT_OUT = re.compile(
     r"gfile|write_|read_file|load|matching_files|py_function|numpy_function|^print$|^device$|init_scope|name_scope|control_dep|register|"
@@ -33,17 +45,28 @@ LEFT_OUT = re.compile(
 )
 
 
-def functions() -> list[str]:
-    """The public functions that are called."""
+def callable_names(names: pathlib.Path, folders: re.Pattern, prefix: str = "") -> list[str]:
+    """The functions among recorded names that are called."""
     return [
         n
-        for n in NAMES.read_text().split("\n")
+        for n in (line.split("(")[0] for line in names.read_text().split("\n"))
         if n
-        and FOLDERS.match(n)
+        and folders.match(n)
         and not LEFT_OUT.search(n)
-        and inspect.isroutine(resolved(n))
-        and not isinstance(resolved(n), type)
+        and inspect.isroutine(resolved(prefix + n))
+        and not isinstance(resolved(prefix + n), type)
     ]
+
+
+def functions() -> list[str]:
+    """The public functions that are called."""
+    return callable_names(NAMES, FOLDERS)
+
+
+def functions_v1() -> list[str]:
+    """The functions of compat.v1 that differ from those of 2.x."""
+    names = [f"compat.v1.{n}" for n in callable_names(NAMES_V1, FOLDERS_V1, "compat.v1.") if not ABOUT_GRAPHS.search(n)]
+    return [n for n in names if resolved(n) is not resolved(n.removeprefix("compat.v1."))]
 
 
 def resolved(name: str) -> Any:
@@ -88,6 +111,8 @@ def in_all_ways(d: Draw, name: str, args: list, kwargs: dict) -> Iterator[dict]:
     found = shapes(d, [args, list(kwargs.values())])
     if found:
         yield {"kind": "function", **base, "shapes": found}
+    if found and not DRAWS.search(name):
+        yield {"kind": "vectorized", **base}
     if any(
         f'"{t}"' in repr(base).replace("'", '"')
         for t in ("float32", "float64", "float16", "bfloat16", "complex64", "complex128")
@@ -107,6 +132,41 @@ def of_functions(seed: int, each: int) -> Iterator[dict]:
         for number in range(each):
             d = seeded(seed, name, number)
             yield from in_all_ways(d, name, *call(d, name, signature))
+
+
+def of_functions_v1(seed: int, each: int) -> Iterator[dict]:
+    """Calls of functions of 1.x, in graphs and eagerly."""
+    for name in functions_v1():
+        signature = inspect.signature(resolved(name))
+        for number in range(each):
+            d = seeded(seed, name, number)
+            args, kwargs = call(d, name, signature)
+            base = {"name": name, "args": args, "kwargs": kwargs}
+            yield {"kind": "graph", **base, "shapes": shapes(d, [args, list(kwargs.values())])}
+            yield {"kind": "eager", **base}
+
+
+# What nobody should give for an argument, or only for few.
+WRONG = (None, "zebra", -7, 1e9, 2**40, [], [[1], [2, 3]], {"tuple": []}, {"dict": {}}, {"dtype": "string"}, {"lambda": "one"},
+         True, {"tensor": ["string", [1], ["YQ=="]]}, {"numpy": ["float64", [0], ""]}, {"shape": None})
+
+
+def of_mistakes(seed: int, each: int) -> Iterator[dict]:
+    """Calls of functions with one argument that does not belong there."""
+    for name in functions():
+        signature = inspect.signature(resolved(name))
+        for number in range(each):
+            d = seeded(seed, f"{name} mistake", number)
+            args, kwargs = call(d, name, signature)
+            places = [*range(len(args)), *kwargs]
+            if not places:
+                continue
+            at, wrong = d.pick(places), d.pick(WRONG)
+            if isinstance(at, int):
+                args[at] = wrong
+            else:
+                kwargs[at] = wrong
+            yield {"kind": "eager", "name": name, "args": args, "kwargs": kwargs}
 
 
 def of_samples(seed: int, each: int) -> Iterator[dict]:
@@ -198,7 +258,7 @@ def of_dtypes(seed: int, each: int) -> Iterator[dict]:
                 yield {"kind": "eager", "name": f"raw_ops.{sample.op}", "args": [], "kwargs": {**kwargs, **attributes}}
 
 
-SOURCES = {"dtypes": of_dtypes, "functions": of_functions, "samples": of_samples, "keras": keras_objects.calls,
-           "data": pipelines.calls, "operators": operators.calls}
+SOURCES = {"dtypes": of_dtypes, "functions": of_functions, "functions_v1": of_functions_v1, "mistakes": of_mistakes,
+           "samples": of_samples, "keras": keras_objects.calls, "data": pipelines.calls, "operators": operators.calls}
 
 __all__ = ["SOURCES", "encoded"]

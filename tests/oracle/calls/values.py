@@ -76,7 +76,7 @@ class Draw:
 
     def some_shape(self, rank: int | None = None) -> list[int]:
         """Small sizes, sometimes 0 or 1."""
-        rank = self.pick((0, 1, 1, 2, 2, 2, 3, 3, 4)) if rank is None else rank
+        rank = self.pick((0, 1, 1, 2, 2, 2, 3, 3, 4) * 4 + (5, 6, 7)) if rank is None else rank
         return [0 if self.chance(0.04) else self.pick((1, 2, 2, 3, 3, 4, 5)) for _ in range(rank)]
 
     def numbers(self, shape: Any, dtype: str | None = None, low: float = -3, high: float = 3) -> np.ndarray:

@@ -80,7 +80,7 @@ def _watched(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None)
     """`apply`, with the results going through the process's watch; ops that the watch calls are not watched."""
     context.state.watching = True
     try:
-        return context.process.watch(opdef.name, apply(opdef, args, attrs, name))
+        return context.process.watch(opdef.name, args, apply(opdef, args, attrs, name))
     finally:
         context.state.watching = False
 

@@ -12,7 +12,7 @@ from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
 from penstock._src.graph.composite_tensor import CompositeTensor
-from penstock._src.graph.constant import constant_dims
+from penstock._src.graph.constant import constant_dims, constant_value
 from penstock._src.graph.convert import convert, register_tensor_conversion_function
 from penstock._src.graph.node import Tensor, _session
 from penstock._src.graph.scopes import name_scope
@@ -257,10 +257,13 @@ register_tensor_conversion_function(SparseTensor, _no_dense, 10)
 
 def _fed(sp: SparseTensor, value: Any) -> list[tuple[Any, Any]]:
     """The parts of a sparse placeholder with the values that are fed for them."""
-    if not isinstance(value, (tuple, list)) or len(value) != 3:
+    parts: tuple = (sp.indices, sp.values, sp.dense_shape)
+    if isinstance(value, (tuple, list)) and len(value) == 2 and constant_value(sp.dense_shape) is not None:
+        parts = parts[:2]                                   # the shape of the placeholder is fixed
+    elif not isinstance(value, (tuple, list)) or len(value) != 3:
         raise ValueError(f"Cannot feed {reprlib.repr(value)} for the sparse tensor {sp}: feed a "
                          "tf.compat.v1.SparseTensorValue, or a tuple (indices, values, dense_shape).")
-    return list(zip((sp.indices, sp.values, sp.dense_shape), value, strict=True))
+    return list(zip(parts, value, strict=True))
 
 
 register_session_run_conversion_functions(

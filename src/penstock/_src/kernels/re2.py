@@ -62,17 +62,23 @@ class Pattern:
 
     def replace(self, text: bytes, rewrite: Rewrite, everywhere: bool) -> bytes:
         """The text with the first match, or all of them, rewritten."""
-        if rewrite.highest > self.groups:
-            raise errors.invalid(f"Invalid rewrite: it refers to group {rewrite.highest}, but the pattern has "
-                                 f"{self.groups} group(s)")
+        if not self._rewritten_by(rewrite, everywhere):
+            return text
         plain = decode(text)
         engine: Any = self._quick if len(plain) <= self._longest_search else self._linear
         if self._never_empty and engine is self._quick:
             return encode(engine.sub(rewrite, plain, 0 if everywhere else 1))
         return encode(_replace_step_by_step(engine, plain, rewrite, everywhere))
 
+    def _rewritten_by(self, rewrite: Rewrite, everywhere: bool) -> bool:
+        """Whether RE2 would replace anything: texts stay as they are if the rewrite refers to a group that is absent, or if
+        one match is to be replaced by an invalid rewrite. If all are, the part before the invalid one counts."""
+        return rewrite.highest <= self.groups and (everywhere or rewrite.valid)
+
     def replace_all(self, texts: list[bytes], rewrite: Rewrite, everywhere: bool) -> list[bytes]:
         """`replace` for many texts: as one text, where no match can reach from one into the next."""
+        if not self._rewritten_by(rewrite, everywhere):
+            return texts
         joined = _BETWEEN.join(texts)
         if everywhere and self._alone is not None and not rewrite.parts and b"".join(texts).isascii():
             return joined.translate(None, self._alone).split(_BETWEEN) if texts else []
@@ -126,10 +132,14 @@ def compiled(pattern: bytes) -> Pattern:
 
 
 class Rewrite:
-    """A replacement: text with ``\\0`` to ``\\9`` for groups and ``\\\\`` for a backslash. Called with a match."""
+    """A replacement: text with ``\\0`` to ``\\9`` for groups and ``\\\\`` for a backslash. Called with a match.
+
+    `parts` ends before the first backslash that is followed by something else; `highest` is the largest group of the whole.
+    """
 
     def __init__(self, rewrite: bytes):
         self.parts: list[str | int] = []
+        self.valid = True
         text = decode(rewrite)
         for plain, escaped in re.findall(r"([^\\]+)|\\(.?)", text, re.DOTALL):
             if plain:
@@ -139,8 +149,9 @@ class Rewrite:
             elif escaped and escaped in "0123456789":
                 self.parts.append(int(escaped))
             else:
-                raise errors.invalid(f"Invalid rewrite: {text}: '\\' must be followed by a digit or '\\'")
-        self.highest = max((p for p in self.parts if isinstance(p, int)), default=0)
+                self.valid = False
+                break
+        self.highest = max((int(n) for n in re.findall(r"\\([0-9])", text.replace(r"\\", ""))), default=0)
         self._made = 0
 
     def plain(self, length: int) -> str | None:

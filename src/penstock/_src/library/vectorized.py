@@ -48,7 +48,7 @@ def vectorized_map(fn: Callable, elems: Any, fallback_to_while_loop: bool = True
         results = fn(nest.pack_sequence_as(elems, rows))
         if any(isinstance(r, CompositeTensor) for r in nest.flatten(results)):
             raise NotVectorizable("it returns composite tensors")
-        return nest.map_structure(tf.convert_to_tensor, results)
+        return nest.map_structure(_tensor, results)
     try:
         return vectorized(of_row, flat, count)
     except NotVectorizable as e:
@@ -59,10 +59,15 @@ def vectorized_map(fn: Callable, elems: Any, fallback_to_while_loop: bool = True
     return _looped(fn, elems)
 
 
+def _tensor(result: Any) -> Any:
+    """A result as a tensor; None stays."""
+    return None if result is None else tf.convert_to_tensor(result)
+
+
 def _looped(fn: Callable, elems: Any) -> Any:
     rows = nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), elems)
     traced = tf.function(lambda row: nest.map_structure(
-        lambda r: r if isinstance(r, CompositeTensor) else tf.convert_to_tensor(r), fn(row)))
+        lambda r: r if isinstance(r, CompositeTensor) else _tensor(r), fn(row)))
     outputs = traced.get_concrete_function(rows).structured_outputs
     signature = nest.map_structure(
         lambda t: type_spec_from_value(t) if isinstance(t, CompositeTensor) else tf.TensorSpec(t.shape, t.dtype), outputs)

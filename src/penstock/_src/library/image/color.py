@@ -94,6 +94,8 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Any:
     """
     with tf.name_scope(name, "grayscale_to_rgb", [images]) as name:
         images = convert(images, name="images")
+        if images.shape.ndims is not None and images.shape.ndims < 2:
+            raise ValueError(f"A grayscale image (shape {images.shape}) must be at least two-dimensional.")
         last = images.shape.as_list()[-1] if images.shape.ndims is not None else None
         if last not in (1, None):
             raise ValueError(f"Last dimension of a grayscale image should be size 1, got {last}")

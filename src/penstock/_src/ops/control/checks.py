@@ -22,6 +22,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels.summarize import summarize as summarize_value
 from penstock._src.ops import rules
+from penstock._src.ops.array.array import reshape
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.core import no_op_def
 from penstock._src.ops.registry import get, op
@@ -354,7 +355,7 @@ def is_numeric_tensor(tensor: Any) -> bool:
 # -- order ------------------------------------------------------------------------------------------------------------
 def _neighbours(x: Any) -> tuple[Tensor, Tensor]:
     """All elements but the last, and all but the first, in row-major order."""
-    flat = get("Reshape")(convert(x), [-1])
+    flat = reshape(x, [-1])
     if not is_numeric_tensor(flat):
         raise TypeError(f"Expected x to be numeric, instead found: {flat}")
     return flat[:-1], flat[1:]

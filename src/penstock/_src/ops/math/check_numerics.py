@@ -1,6 +1,7 @@
 """NaN and infinity: checking one tensor, all tensors of a graph, or the outputs of all ops from now on."""
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -39,7 +40,8 @@ def _check_numerics_v2_kernel(tensor, *, message):
     if not tracing.holds(torch.isfinite(tensor).all()):
         kinds = (["-Inf"] * bool((tensor == -torch.inf).any()) + ["+Inf"] * bool((tensor == torch.inf).any())
                  + ["NaN"] * bool(torch.isnan(tensor).any()))
-        raise errors.invalid(f"{message} : Tensor had {', '.join(kinds[:-2] + [' and '.join(kinds[-2:])])} values")
+        found = " and ".join(kinds) if len(kinds) < 3 else f"{', '.join(kinds[:-1])}, and {kinds[-1]}"
+        raise errors.invalid(f"{message} : Tensor had {found} values")
     return tensor
 
 
@@ -105,7 +107,7 @@ def add_check_numerics_ops() -> Any:
 
 
 # -- all ops ----------------------------------------------------------------------------------------------------------
-_UNCHECKED = ("CheckNumerics", "CheckNumericsV2", "Const", "Placeholder", "PlaceholderWithDefault", "Identity")
+_UNCHECKED = ("CheckNumerics", "CheckNumericsV2", "Placeholder", "PlaceholderWithDefault", "Identity")
 
 
 @export("debugging.enable_check_numerics")
@@ -113,10 +115,14 @@ _UNCHECKED = ("CheckNumerics", "CheckNumericsV2", "Const", "Placeholder", "Place
 def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
     """Checks the floating outputs of every op that is executed, or added to a graph, from now on.
 
+    Args:
+        stack_height_limit: How many frames of the place where an op of a graph was created an error shows.
+        path_length_limit: How many characters of a file's path it shows.
+
     >>> tf.debugging.enable_check_numerics()
     >>> tf.math.log([-1.])     # InvalidArgumentError: ... in output 0 of eagerly-executing op "Log" ...
     """
-    context.process.watch = _checked
+    context.process.watch = _Checks(stack_height_limit, path_length_limit)
 
 
 @export("debugging.disable_check_numerics")
@@ -126,25 +132,46 @@ def disable_check_numerics() -> None:
     context.process.watch = None
 
 
-def _checked(op_type: str, out: Any) -> Any:
-    """The results of an op, with its floating tensors checked."""
-    if op_type in _UNCHECKED or out is None or isinstance(out, Operation):
-        return out
-    if isinstance(out, Tensor):
-        return _checked_output(out, op_type, 0, 1)
-    flat = [_checked_output(t, op_type, i, len(out)) if isinstance(t, Tensor) else t for i, t in enumerate(out)]
-    return type(out)(*flat) if hasattr(out, "_fields") else type(out)(flat)
+@dataclasses.dataclass(frozen=True)
+class _Checks:
+    """The process's watch: called with the type of an op, its inputs and its results, it returns the results, checked."""
+
+    stack_height: int
+    path_length: int
+
+    def __call__(self, op_type: str, inputs: tuple, out: Any) -> Any:
+        if op_type in _UNCHECKED or out is None or isinstance(out, Operation):
+            return out
+        if isinstance(out, Tensor):
+            return self._checked(out, op_type, inputs, 0, 1)
+        flat = [self._checked(t, op_type, inputs, i, len(out)) if isinstance(t, Tensor) else t for i, t in enumerate(out)]
+        return type(out)(*flat) if hasattr(out, "_fields") else type(out)(flat)
+
+    def _checked(self, t: Tensor, op_type: str, inputs: tuple, index: int, count: int) -> Tensor:
+        if t.dtype not in (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64):
+            return t
+        where = f'op "{op_type}" (# of outputs: {count}) !!!\n  dtype: {t.dtype}\n  shape: {t.shape}\n'
+        if not hasattr(t, "_value"):
+            message = (f"!!! Detected Infinity or NaN in output {index} of graph {where}{_shown(inputs)}"
+                       f'  Graph name: "{getattr(t.graph, "name", "")}"\n  Name of the op: {t.op.name}\n{self._created(t.op)}')
+            with t.graph.as_default(), name_scope(f"{t.op.name}/"):
+                return check_numerics_v2(t, message=message)
+        try:
+            check_numerics_v2(t, message="")
+        except errors.InvalidArgumentError as e:
+            kinds = {"-Inf": t._value == -torch.inf, "+Inf": t._value == torch.inf, "NaN": torch.isnan(t._value)}
+            counts = "".join(f"  # of {kind} elements: {int(found.sum())}\n" for kind, found in kinds.items() if found.any())
+            raise errors.invalid(f"!!! Detected Infinity or NaN in output {index} of eagerly-executing {where}{counts}"
+                                 f"{_shown(inputs)}{e}") from None
+        return t
+
+    def _created(self, made: Operation) -> str:
+        """Where the user's program created an op."""
+        lines = [f"    {file[-self.path_length:]}:{line} in {function}\n" for file, line, function, *_ in made.traceback]
+        return "".join(["  Stack trace of op's creation:\n", *lines[-self.stack_height:]])
 
 
-def _checked_output(t: Tensor, op_type: str, index: int, count: int) -> Tensor:
-    if t.dtype not in (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64):
-        return t
-    eager = hasattr(t, "_value")
-    message = (f"!!! Detected Infinity or NaN in output {index} of {'eagerly-executing' if eager else 'graph'} op "
-               f'"{op_type if eager else t.op.name}" (# of outputs: {count}) !!!\n  dtype: {t.dtype}\n  '
-               f"shape: {t.shape}")
-    if eager:
-        check_numerics_v2(t, message=message)
-        return t
-    with t.graph.as_default(), name_scope(f"{t.op.name}/"):
-        return check_numerics_v2(t, message=message)
+def _shown(inputs: tuple) -> str:
+    if len(inputs) < 2:
+        return "".join(f"\n  Input tensor: {x}\n" for x in inputs)
+    return "".join([f"\n  Input tensors ({len(inputs)}):\n", *(f"    {i}: {x}\n" for i, x in enumerate(inputs))])

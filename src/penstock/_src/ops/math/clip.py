@@ -187,7 +187,7 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
         one, limit = convert(1.0, norm.dtype.base_dtype), convert(clip_norm, norm.dtype.base_dtype)
         scale = limit * get("Minimum")(one / norm, one / limit)
         # an infinite or undefined norm makes all of them undefined
-        scale = get("Select")(get("IsFinite")(norm), scale, convert(float("nan"), norm.dtype.base_dtype))
+        scale = get("SelectV2")(get("IsFinite")(norm), scale, convert(float("nan"), norm.dtype.base_dtype))
         clipped: list = []
         for i, t in enumerate(t_list):
             if t is None:

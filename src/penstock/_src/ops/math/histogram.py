@@ -154,6 +154,7 @@ def bincount(arr: Any, weights: Any = None, minlength: Any = None, maxlength: An
 
 
 # -- bins of equal width ----------------------------------------------------------------------------------------------
+_INT32_MAX = 2**31 - 1
 histogram_op = op("HistogramFixedWidth", "values: T, value_range: T, nbins: int32 -> out: dtype",
                   f"{_WEIGHTS}, dtype: type in {{index}} = int32").no_gradient()
 
@@ -167,6 +168,8 @@ def _histogram_shape(values, value_range, nbins, *, c):
     n = c.const("nbins")
     if n is not None and int(n) <= 0:
         raise ValueError(f"Requires nbins > 0: {int(n)}")
+    if n is not None and int(n) >= _INT32_MAX:
+        raise ValueError(f"Requires nbins < {_INT32_MAX}: {int(n)}")
     return (None if n is None else int(n),)
 
 
@@ -186,6 +189,8 @@ def _histogram_kernel(values, value_range, nbins, *, dtype):
                              f"[{low.item()}, {high.item()}]")
     if n <= 0:
         raise errors.invalid(f"nbins should be a positive number, but got {n}")
+    if n >= _INT32_MAX:
+        raise errors.invalid(f"nbins + 1 must not exceed the maximum value of int32_t, but nbins is {n}")
     return indexing.counts(_bin_of(values.reshape(-1), low, high, n), n).to(dtype.torch)
 
 

@@ -37,7 +37,7 @@ def _pooled(row: np.ndarray) -> tuple[list[float], list[int]]:
     sizes: list[int] = []
     for value in row.tolist():
         mean, size = value, 1
-        while means and means[-1] <= mean:
+        while means and means[-1] < mean:
             before, count = means.pop(), sizes.pop()
             mean, size = (before * count + mean * size) / (count + size), count + size
         means.append(mean)
@@ -72,13 +72,12 @@ def isotonic_regression(inputs: Any, decreasing: bool = True, axis: int = -1) ->
     inputs = convert(inputs, name="inputs")
     out = inputs.dtype if inputs.dtype.is_floating else dtypes.float64 if inputs.dtype.size >= 4 else dtypes.float32
     rank = inputs.shape.rank
-    if rank is None:
-        raise ValueError("isotonic_regression needs an input of known rank")
-    order = [i for i in range(rank) if i != axis % rank] + [axis % rank]
-    moved = tf.transpose(inputs, order)
+    if rank is None and axis != -1:
+        raise TypeError(f"isotonic_regression along axis {axis} needs an input of known rank")
+    order = None if axis == -1 or not rank else [i for i in range(rank) if i != axis % rank] + [axis % rank]
+    moved = inputs if order is None else tf.transpose(inputs, order)
     shape = tf.shape(moved)
-    flat = tf.reshape(moved, [-1, shape[-1]])
+    flat = tf.reshape(moved, tf.concat([[-1], shape[-1:]], 0) if rank != 0 else [1, 1])
     found, segments = isotonic_op(flat if decreasing else -flat, output_dtype=out)
-    back = np.argsort(order)
-    return IsotonicRegression(tf.transpose(tf.reshape(found if decreasing else -found, shape), back),
-                              tf.transpose(tf.reshape(segments, shape), back))
+    results = (tf.reshape(x, shape) for x in (found if decreasing else -found, segments))
+    return IsotonicRegression(*(x if order is None else tf.transpose(x, np.argsort(order)) for x in results))

@@ -255,7 +255,7 @@ function(squared_difference, "math.squared_difference", v1=("squared_difference"
 
 
 def _scale(scalar: Any, x: Any, name: str | None) -> Any:
-    scalar = convert(scalar, x.dtype.base_dtype, "scalar")
+    scalar = convert(scalar, dtypes.as_dtype(x.dtype).base_dtype, "scalar")
     if scalar.shape.rank != 0:
         raise ValueError(f"scalar_mul needs a scalar, got shape {scalar.shape}")
     if isinstance(x, IndexedSlices):

@@ -61,10 +61,11 @@ def _reduction(name: str, args: str, types: str) -> OpDef:
     return made
 
 
-def _numeric(name: str, reduce: Callable, wide: Callable | None = None, single: Callable | None = None) -> OpDef:
-    """A reduction of numbers; reduce(x, axes, keep) gets at least one axis. `single` is what it does to single numbers, where
+def _numeric(name: str, reduce: Callable, wide: Callable | None = None, single: Callable | None = None,
+             numbers: str = "numeric quantized") -> OpDef:
+    """A reduction of `numbers`; reduce(x, axes, keep) gets at least one axis. `single` is what it does to single numbers, where
     there are no axes; by default they stay."""
-    made = _reduction(name, "input: T, reduction_indices: Tidx -> output: T", f"T: type in {{{_NUMBERS}}}, ")
+    made = _reduction(name, "input: T, reduction_indices: Tidx -> output: T", f"T: type in {{{numbers}}}, ")
     made.kernel(_kernel(reduce, single))
     if single is None:
         rules.arithmetic.reduces.add(made)
@@ -154,8 +155,8 @@ sum_op = _numeric("Sum", lambda x, axes, keep: torch.sum(x, axes, keep, dtype=x.
 rules.loops.sums_rows[sum_op] = lambda op: not op.attrs["keep_dims"] and len(op.inputs[0].static_dims or ()) == 2 and \
     op.inputs[1].op.opdef.constant and op.inputs[1].op.attrs["value"].reshape(-1).tolist() == [0]
 prod_op = _numeric("Prod", _prod, unsigned.wrapping)
-max_op = _numeric("Max", _extremum(torch.amax, _lowest), unsigned.ordered)
-min_op = _numeric("Min", _extremum(torch.amin, _highest), unsigned.ordered)
+max_op = _numeric("Max", _extremum(torch.amax, _lowest), unsigned.ordered, numbers="real quantized")
+min_op = _numeric("Min", _extremum(torch.amin, _highest), unsigned.ordered, numbers="real quantized")
 mean_op = _numeric("Mean", _mean)
 euclidean_norm = _numeric("EuclideanNorm", _euclidean, single=lambda x: torch.abs(x).to(x.dtype))
 mean_op.kernel(_kernel(lambda x, axes, keep: _unsigned_mean(x, axes, keep)), types=unsigned.TYPES)

@@ -27,7 +27,7 @@ _NUMBERS = "{half float32 float64 int32 int64}"
 
 
 def _draw(gen: philox.Philox, dims: list[int], counts: torch.Tensor, probs: torch.Tensor, dtype: Any) -> torch.Tensor:
-    """Binomial(counts, probs) samples; NaN where a count is negative or a probability is none."""
+    """Binomial(counts, probs) samples. Probabilities outside of 0 to 1 count as the nearer of both; NaN stays NaN."""
     try:
         counts, probs = (x.double().broadcast_to(dims) for x in (counts, probs))
     except RuntimeError:
@@ -35,8 +35,9 @@ def _draw(gen: philox.Philox, dims: list[int], counts: torch.Tensor, probs: torc
                              f"{list(counts.shape)} and probs of shape {list(probs.shape)}") from None
     source = torch.Generator(counts.device)
     source.manual_seed((gen.key ^ gen.counter ^ gen.counter >> 64) & ((1 << 63) - 1))
-    good = (counts >= 0) & counts.isfinite() & (probs >= 0) & (probs <= 1)
-    drawn = torch.binomial(torch.where(good, counts, 0.0), torch.where(good, probs, 0.0), generator=source)
+    good = ~(counts.isnan() | probs.isnan())
+    most = torch.where(good, counts, 0.0).clamp_(0, torch.finfo(torch.float64).max)
+    drawn = torch.binomial(most, torch.where(good, probs, 0.0).clamp_(0, 1), generator=source)
     return torch.where(good, drawn, math.nan).to(dtype.torch)
 
 

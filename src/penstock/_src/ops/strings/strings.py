@@ -59,10 +59,11 @@ def _number_format(T: Any, precision: int, scientific: bool, shortest: bool, wid
     """The printf format of AsString."""
     floating = T.is_floating or T.is_complex
     if T == dtypes.string:
-        precision, scientific, shortest = -1, False, False          # which change nothing in a string
+        scientific = shortest = False                               # which change nothing in a string
+        precision = precision if width >= 0 else -1                 # cuts strings that have a width
     if not floating and (scientific or shortest):
         raise errors.invalid(f"scientific and shortest format not supported for datatype {T.name}")
-    if not floating and precision >= 0:
+    if not floating and precision >= 0 and T != dtypes.string:
         raise errors.invalid(f"precision not supported for datatype {T.name}")
     if len(fill) > 1:
         raise errors.invalid("Fill string must be one or fewer characters")
