@@ -293,3 +293,29 @@ def test_sparse_feeds_without_the_shape_that_a_placeholder_has():
         assert [x.tolist() for x in found] == [[1, 2], [7, 9]]
         with pytest.raises(ValueError, match="Cannot feed"):
             session.run(sp.values, {v1.sparse_placeholder(tf.float32): ([[3, 2], [4, 5]], [1., 2.])})
+
+
+def test_conditionals_know_the_shape_of_sparse_results():
+    def sparse(columns):
+        return lambda: tf.SparseTensor([[0, 0]], [1], [3, columns])
+
+    found = []
+
+    @tf.function
+    def conditionals(which):
+        found.extend([tf.cond(which, sparse(4), sparse(n)).shape.as_list() for n in (4, 5)])
+    with tf.Graph().as_default():
+        which = tf.compat.v1.placeholder(tf.bool)
+        assert tf.cond(which, sparse(4), sparse(4)).shape == [3, 4]
+    conditionals(tf.constant(True))
+    assert found == [[3, 4], [3, None]]
+
+
+def test_ranges_that_are_too_long():
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="9223372036854775807"):
+        tf.range(-1e38, 1.)
+
+
+def test_a_window_that_misses_samples_has_an_inverse():
+    window = tf.signal.inverse_stft_window_fn(128)(64, tf.float32).numpy()
+    assert window[0] == 0 and np.isfinite(window).all()

@@ -135,3 +135,35 @@ def test_lists_and_arrays_become_the_tensors_of_a_saved_function(tmp_path):
     for args in (([1], (5, 6)), (["x"], 5), (["x", "y", "z"], (5, 6))):
         with pytest.raises(ValueError, match="Could not find matching concrete function"):
             count(*args)
+
+
+@pytest.fixture
+def graph_model(tmp_path):
+    """A SavedModel of a graph whose variable is 5, and a checkpoint in which it is 7."""
+    with tf.Graph().as_default(), v1.Session() as sess:
+        w = v1.get_variable("w", initializer=5.0, use_resource=True)
+        x = v1.placeholder(tf.float32, [])
+        sess.run(w.initializer)
+        v1.saved_model.simple_save(sess, str(tmp_path / "model"), {"x": x}, {"y": x * w})
+        sess.run(w.assign(7.0))
+        return str(tmp_path / "model"), v1.train.Saver().save(sess, str(tmp_path / "seven"))
+
+
+def test_graph_models_restore_checkpoints(graph_model):
+    model, checkpoint = graph_model
+    loaded = tf.saved_model.load(model)
+    assert loaded.variables[0].numpy() == 5
+    loaded.restore(checkpoint)
+    assert loaded.variables[0].numpy() == 7 and loaded.signatures["serving_default"](tf.constant(2.0))["y"].numpy() == 14
+
+
+def test_a_checkpoint_of_the_training_comes_after_the_graph_model_that_was_loaded(graph_model, tmp_path):
+    with tf.Graph().as_default():
+        more = tf.saved_model.load(graph_model[0]).variables[0].assign_add(1.0)
+        step = v1.assign_add(v1.train.get_or_create_global_step(), 1)
+        found = []
+        for _ in range(2):
+            with v1.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path / "training")) as session:
+                found += [session.run(more) for _ in range(2)]
+                session.run(step)
+        assert found == [6, 7, 8, 9]

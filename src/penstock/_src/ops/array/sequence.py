@@ -37,6 +37,8 @@ def _length(start: Any, limit: Any, delta: Any, error: Any) -> int:
     exact = float((exact_limit - exact_start) / exact_delta)
     if not math.isfinite(exact):
         raise error(f"Requires finite start, limit and delta: {start}/{limit}/{delta}")
+    if exact >= 2**63:
+        raise error(f"Requires ((limit - start) / delta) <= {2**63 - 1}: ({limit} - {start}) / {delta}")
     return math.ceil(exact)
 
 

@@ -24,7 +24,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, name_scope
 from penstock._src.graph.while_context import WhileContext
 from penstock._src.ops.control.checks import assert_
-from penstock._src.ops.control.functional_control import cond_v2, switch_case_v2, while_v2
+from penstock._src.ops.control.functional_control import cond_v2, declare_common, switch_case_v2, while_v2
 from penstock._src.ops.registry import get, op
 
 # -- the ops ------------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def _cond(pred: Any, true_fn: Callable, false_fn: Callable, strict: bool) -> Any
         graph = context.current_graph()
         graph.add_to_collection(GraphKeys.COND_CONTEXT, true_ctxt)
         graph.add_to_collection(GraphKeys.COND_CONTEXT, false_ctxt)
-    packed = nest.pack_sequence_as(true_result, merged, expand_composites=True)
+    packed = declare_common(nest.pack_sequence_as(true_result, merged, expand_composites=True), [true_result, false_result])
     return packed if strict else _unpack_single(packed)
 
 

@@ -4,11 +4,12 @@ Used inside of functions, and in graphs when v2 control flow is on. The public f
 """
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import dtypes, errors, nest
-from penstock._src.base.static_shape import TensorShape, as_dims
+from penstock._src.base.static_shape import TensorShape, as_dims, common
 from penstock._src.graph import context
 from penstock._src.graph.control_flow_util import covers
 from penstock._src.graph.convert import convert
@@ -54,6 +55,17 @@ def rebuild(like: Any, tensors: list) -> Any:
 
 
 # -- branches -------------------------------------------------------------------------------------------------------
+def declare_common(packed: Any, results: list) -> Any:
+    """Gives composite tensors of a conditional the static shapes that all branches' `results` have; returns `packed`.
+
+    A SparseTensor's shape is not in the shapes of its parts.
+    """
+    for made, *given in zip(*(nest.flatten(x) for x in (packed, *results)), strict=True):
+        if hasattr(made, "_declare_shape") and all(hasattr(g, "declared_shape") for g in given):
+            made._declare_shape(TensorShape.of(functools.reduce(common, [g.declared_shape for g in given])))
+    return packed
+
+
 def cond_v2(pred: Any, true_fn: Callable, false_fn: Callable, name: str | None = None) -> Any:
     """tf.cond as an If op."""
     if isinstance(pred, bool):
@@ -126,7 +138,8 @@ def _choose(selector: Tensor, graphs: list[FuncGraph], case: bool, scope: str) -
     made = branch_op(selector, outer, [GraphFunction(g) for g in graphs], case, scope)
     if not made.outputs:
         return rebuild(graphs[0].structured_outputs, []) if graphs[0].structured_outputs is not None else made
-    return rebuild(graphs[0].structured_outputs, _passed_on(made.outputs))
+    results = [g.structured_outputs for g in graphs]
+    return declare_common(rebuild(results[0], _passed_on(made.outputs)), results)
 
 
 def _passed_on(outputs: list[Tensor]) -> list[Tensor]:

@@ -181,7 +181,7 @@ def inverse_stft_window_fn(frame_step: Any, forward_window_fn: Callable = hann_w
             hops = -(-length // step)
             energy = tf.pad(tf.square(forward), [[0, hops * step - length]])
             overlapped = tf.reduce_sum(tf.reshape(energy, tf.stack([hops, step])), 0)
-            return forward / tf.tile(overlapped, [hops])[:length]
+            return tf.math.divide_no_nan(forward, tf.tile(overlapped, [hops])[:length])
     return window_fn
 
 

@@ -53,7 +53,13 @@ def load_v1_in_v2(loader: Any, tags: Any) -> Any:
     saver, lifted = made
     if saver is not None and paths.exists(loader.variables_path + ".index"):
         filename = wrapped.graph.get_tensor_by_name(saver.saver_def.filename_tensor_name)
-        restored = _run(wrapped, saver.saver_def.restore_op_name, filename, loader.variables_path)
+
+
+        def restore(path: Any) -> Any:
+            """Restores the variables from a checkpoint that a Saver has written; in graphs, returns what does so."""
+            return _run(wrapped, saver.saver_def.restore_op_name, filename, path)
+        object.__setattr__(root, "restore", restore)
+        restored = restore(loader.variables_path)
         if not context.executing_eagerly():
             _initialize_by(restored, lifted, wrapped, loader.variables_path)
     with wrapped.graph.as_default():
@@ -78,12 +84,24 @@ def _run(wrapped: Any, name: str, feed: Any = None, value: str = "") -> Any:
 
 
 def _initialize_by(restored: Any, lifted: list[tuple[Any, Any]], wrapped: Any, path: str) -> None:
-    """In graphs: variables in the checkpoint are initialized by restoring it, others by their initializers."""
+    """In graphs: variables in the checkpoint are initialized by restoring it, others by their initializers.
+
+    Reference variables are not initialized with those of the program, but with its tables.
+    """
     with BundleReader(path) as reader:
         for new, old in lifted:
             kept = reader.has(old._shared_name)
             new._initializer_op = restored.op if kept else _run(wrapped, old._initializer_op.name).op
-    context.current_graph().add_to_collection(GraphKeys.TABLE_INITIALIZERS, restored.op)
+    graph = context.current_graph()
+    graph.add_to_collection("saved_model_initializers", restored.op)
+    if len(lifted) < len(_variables(wrapped.graph)):
+        graph.add_to_collection(GraphKeys.TABLE_INITIALIZERS, restored.op)
+
+
+def _variables(graph: Any) -> list:
+    """The variables of an imported graph."""
+    return list({id(v): v for key in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES)
+                 for v in graph.get_collection(key)}.values())
 
 
 def _lifted(graph: Any) -> list[tuple[Any, Any]]:
@@ -92,8 +110,7 @@ def _lifted(graph: Any) -> list[tuple[Any, Any]]:
     Reference variables stay in the graph, and are found by their names while the process runs.
     """
     out = []
-    for v in {id(v): v for key in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES)
-              for v in graph.get_collection(key)}.values():
+    for v in _variables(graph):
         if not isinstance(v, BaseResourceVariable):
             continue
         with init_scope():
