@@ -154,6 +154,7 @@ class updates:
     looks: set[OpDef] = set()             # reads a part or the shape of a variable, and does nothing else
     assigns: set[OpDef] = set()           # sets the variable that is its first input to its second
     compiled: set[OpDef] = set()          # changes variables, and nothing else, and has a compiled kernel on the host
+    together: set[OpDef] = set()          # is joined on the host without one
 
 
 class Skipping(NamedTuple):

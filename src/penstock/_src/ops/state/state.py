@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.static_shape import compatible, merge, show
 from penstock._src.graph.convert import convert
 from penstock._src.graph.handles import VARIABLE_HANDLES, handle_dims
@@ -22,7 +22,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays, bridge, indexing, pointwise, products
 from penstock._src.kernels.host_memory import own_pages
 from penstock._src.ops import rules
-from penstock._src.ops.registry import get, op
+from penstock._src.ops.registry import get, internal, op
 from penstock._src.ops.state import forks
 
 Value = torch.Tensor | np.ndarray
@@ -384,7 +384,13 @@ assign_add_variable_op = op("AssignAddVariableOp", "resource: resource, value: d
 assign_sub_variable_op = op("AssignSubVariableOp", "resource: resource, value: dtype ->", "dtype: type",
                             stateful=True).no_gradient()
 rules.updates.assigns.add(assign_variable_op)
-rules.updates.alone |= {assign_variable_op, assign_add_variable_op, assign_sub_variable_op}
+add_to_all = internal("_AssignAddToAll", "resource: N * resource, value: N * dtype ->", "N: int >= 1, dtype: type",
+                      stateful=True).no_gradient()
+subtract_from_all = internal("_AssignSubFromAll", "resource: N * resource, value: N * dtype ->", "N: int >= 1, dtype: type",
+                             stateful=True).no_gradient()
+rules.updates.several[assign_add_variable_op] = add_to_all.name, frozenset([0, 1])
+rules.updates.several[assign_sub_variable_op] = subtract_from_all.name, frozenset([0, 1])
+rules.updates.alone |= {assign_variable_op, assign_add_variable_op, assign_sub_variable_op, add_to_all, subtract_from_all}
 
 
 @assign_variable_op.shape
@@ -417,6 +423,22 @@ def _add_to_held(resource: Any, value: Any, sign: int) -> None:
 
 assign_add_variable_op.kernel(lambda resource, value: _add_to_held(resource, value, 1))
 assign_sub_variable_op.kernel(lambda resource, value: _add_to_held(resource, value, -1))
+
+
+def _add_to_all_held(resources: list[Any], values: list[Any], sign: int) -> None:
+    """Adds to several variables: real numbers in one call, if they have memory."""
+    if not tracing.lowering() and all(v.is_floating_point() for v in values) and \
+            all(_held(r).shape == v.shape for r, v in zip(resources, values, strict=True)):
+        VariableResource.add_all(list(resources), list(values), sign)
+        return
+    for resource, value in zip(resources, values, strict=True):
+        _add_to_held(resource, value, sign)
+
+
+add_to_all.kernel(lambda resource, value: _add_to_all_held(resource, value, 1))
+subtract_from_all.kernel(lambda resource, value: _add_to_all_held(resource, value, -1))
+add_to_all.shape(lambda *shapes: [])
+subtract_from_all.shape(lambda *shapes: [])
 
 var_is_initialized_op = op("VarIsInitializedOp", "resource: resource -> is_initialized: bool",
                            stateful=True).no_gradient()

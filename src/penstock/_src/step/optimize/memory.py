@@ -73,7 +73,7 @@ def _is_light(op: Node) -> bool:
     """Whether an op is elementwise or a reduction, moves nothing, or makes little."""
     kind = op.opdef
     return kind in rules.algebra.elementwise or kind in rules.memory.cheap or kind in rules.pointwise.reduces or \
-        rules.is_pointwise(op) or _shares(op) or kind.reads or sum(map(_size, op.outputs)) < _LARGE
+        rules.is_pointwise(op) or shares_memory(op) or kind.reads or sum(map(_size, op.outputs)) < _LARGE
 
 
 class _Lifetimes:
@@ -87,7 +87,7 @@ class _Lifetimes:
         self.last: dict[Value, int] = {}             # last uses, of roots
         for op in step.ops:
             for t in op.outputs:
-                self.root[t] = self._of(op.inputs[0]) if _shares(op) else t
+                self.root[t] = self._of(op.inputs[0]) if shares_memory(op) else t
                 self.bytes[t] = 0 if self.root[t] is not t or _of_variable(op) or not op.inputs else _size(t)
             for t in op.inputs:
                 self.last[self._of(t)] = self.place[op]
@@ -126,7 +126,7 @@ class _Release(_Lifetimes):
         super().__init__(step)
         self.users: dict[Value, set[Node]] = {}      # of roots: the ops that have not run yet
         for op in step.ops:
-            if not _shares(op):
+            if not shares_memory(op):
                 for t in op.inputs:
                     self.users.setdefault(self._of(t), set()).add(op)
         self._done: dict[Node, None] = {}
@@ -159,7 +159,7 @@ class _Release(_Lifetimes):
         """Whether a value is computed, or a constant or a view."""
         op = t.op
         return id(t) in self.step.fed or op in self._done or not op.control_inputs and op.opdef.foldable and \
-            (not op.inputs or _shares(op) and all(map(self._available, op.inputs)))
+            (not op.inputs or shares_memory(op) and all(map(self._available, op.inputs)))
 
     def _frees(self, op: Node) -> int:
         """How many bytes are free after an op that may run now; 0 if it may not."""
@@ -193,7 +193,7 @@ class _Plan(_Lifetimes):
     def _cheap(self, op: Node) -> bool:
         """Whether a result may be computed twice."""
         opdef = op.opdef
-        return (opdef in rules.algebra.elementwise or opdef in rules.memory.cheap or _shares(op)) and opdef.foldable and \
+        return (opdef in rules.algebra.elementwise or opdef in rules.memory.cheap or shares_memory(op)) and opdef.foldable and \
             len(op.outputs) == 1 and not op.control_inputs and not any(op.counts or ()) and not op.place.host and \
             None not in (op.outputs[0].static_dims or (None,)) and not _of_variable(op)
 
@@ -272,7 +272,7 @@ class _Plan(_Lifetimes):
             op.set_inputs(inputs)
 
 
-def _shares(op: Node) -> bool:
+def shares_memory(op: Node) -> bool:
     """Whether the result is in the memory of the first input."""
     return bool(op.inputs) and len(op.outputs) == 1 and (op.opdef in rules.arithmetic.reshapes or rules.forwards(op)) and \
         not _of_variable(op)

@@ -24,6 +24,7 @@ from penstock._src.step.optimize.on_device import join_on_device
 from penstock._src.step.optimize.options import Options
 from penstock._src.step.optimize.ordering import forward_assigned, relax_order
 from penstock._src.step.optimize.pointwise import join_body, join_pointwise, may_join
+from penstock._src.step.optimize.reads_first import use_reads_first
 from penstock._src.step.optimize.regions import join_regions, join_regions_of_body
 from penstock._src.step.optimize.shapes import calls_open, check_functions, specialize_shapes
 from penstock._src.step.optimize.single import write_out_loops
@@ -60,11 +61,13 @@ PASSES = (
     ("memory", release_early),
     ("memory", recompute_cheap),
     ("remapping", join_on_device),
+    ("memory", use_reads_first),
 )
 _VERIFY = switches.VERIFY_PASSES.value()            # tests set it
 _IN_BODIES: dict[Any, Callable] = {improve_loops: improve_body, join_pointwise: join_body, join_regions: join_regions_of_body,
                                release_early: lambda body: None, recompute_cheap: lambda body: None,
-                               join_on_device: lambda body: None, known_blocks: lambda body: None}
+                               join_on_device: lambda body: None, use_reads_first: lambda body: None,
+                               known_blocks: lambda body: None}
 
 
 def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loop: bool = False,

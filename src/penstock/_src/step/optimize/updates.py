@@ -16,13 +16,19 @@ from penstock._src.step.ir import Node, StepGraph, Value
 
 def join_updates(step: StepGraph) -> None:
     """Joins updates that differ only in their variables and gradients."""
-    found = [op for op in step.ops if op.opdef in rules.updates.several and (not step.on_host(op) or _is_compiled(op))]
+    found = [op for op in step.ops if op.opdef in rules.updates.several and (not step.on_host(op) or _is_joined_on_host(op))]
     if len(found) < 2 or step.has_control_flow:
         return
     taken = {id(t) for op in step.ops for t in op.inputs} | {id(t) for t in step.fetches}
     found = [op for op in found if not any(id(t) in taken for t in op.outputs)]
     of_rows = [op for op in step.ops if op.opdef in rules.updates.compiled and op.opdef not in rules.updates.several]
     _loosen(step, [*found, *of_rows])
+    for opdef in dict.fromkeys(op.opdef for op in found):   # weights may decay before they are updated
+        _join(step, [op for op in found if op.opdef is opdef])
+
+
+def _join(step: StepGraph, found: list[Node]) -> None:
+    """Joins updates of one kind."""
     late = _behind(step, set(found))
     if any(op.opdef.transfer == "send" for op in late):     # another part may wait for one update before it sends a gradient
         return
@@ -36,8 +42,9 @@ def join_updates(step: StepGraph) -> None:
         _put(step, joined)
 
 
-def _is_compiled(op: Node) -> bool:
-    return op.opdef in rules.updates.compiled and op.attrs["T"] == dtypes.float32 and updates.available()
+def _is_joined_on_host(op: Node) -> bool:
+    return op.opdef in rules.updates.together or \
+        op.opdef in rules.updates.compiled and op.attrs["T"] == dtypes.float32 and updates.available()
 
 
 def _loosen(step: StepGraph, found: list[Node]) -> None:
@@ -47,7 +54,7 @@ def _loosen(step: StepGraph, found: list[Node]) -> None:
     this one waits for instead. Another op that waits for an update waits for those before it, too.
     """
     before = {op: op.control_inputs for op in found}
-    touched = {op: {_resource(t) for t in op.inputs} - {None} for op in found}
+    touched = {op: {resource_of(t) for t in op.inputs} - {None} for op in found}
     for op in step.ops:
         if not any(c in before for c in op.control_inputs):
             continue
@@ -67,7 +74,7 @@ def _loosen(step: StepGraph, found: list[Node]) -> None:
         op.control_inputs = list(kept)
 
 
-def _resource(t: Value) -> int | None:
+def resource_of(t: Value) -> int | None:
     """A key for the variable of a handle or reference; None for other values."""
     if t.dtype.base_dtype == dtypes.resource or t.dtype._is_ref_dtype:
         return id(t.op.attrs.get("value", t)) if not t.op.inputs else id(t)

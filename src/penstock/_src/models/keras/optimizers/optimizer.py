@@ -363,8 +363,10 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
     def _decay_weights(self, var: Any, state: dict) -> Any:
         if not self._weight_decay or not self._uses_weight_decay(var):
             return None
-        rate = self._coefficients(var, state)["lr_t"]
-        return var.assign_sub(var * rate * cast(self._weight_decay, var.dtype.base_dtype))
+        rate, decay = self._coefficients(var, state)["lr_t"], cast(self._weight_decay, var.dtype.base_dtype)
+        if not isinstance(var, KeyedRows) and is_resource(var):
+            return get("_ResourceDecayWeights")(var.handle, rate, decay)
+        return var.assign_sub(var * rate * decay)
 
     def _prepare(self, var_list: list) -> dict:
         """The tensors shared by all updates, by device and type."""
