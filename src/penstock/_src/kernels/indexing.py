@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from penstock._src.base import errors, tracing
-from penstock._src.kernels import arrays
+from penstock._src.kernels import arrays, device_rows
 from penstock._src.kernels.host_threads import compiled
 
 _INDEX_TYPES = (torch.int32, torch.int64)
@@ -173,6 +173,9 @@ def _gather_masked(params: torch.Tensor, indices: torch.Tensor, axis: int, batch
     shape = params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]
     if size == 0:
         return torch.zeros(shape, dtype=params.dtype, device=params.device)
+    made = device_rows.gather(params, indices, axis) if batch_dims == 0 else None
+    if made is not None:
+        return made
     ok = (indices >= 0) & (indices < size)
     out = _gathered(params, indices.clamp(0, size - 1), axis, batch_dims).reshape(shape)
     inner = (1,) * (params.dim() - axis - 1)

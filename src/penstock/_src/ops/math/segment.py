@@ -22,7 +22,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.kernels import indexing, reuse, unsigned
+from penstock._src.kernels import device_rows, indexing, reuse, unsigned
 from penstock._src.kernels import rows as fast_rows
 from penstock._src.ops import rules
 from penstock._src.ops.array.select import select_v2
@@ -334,9 +334,10 @@ def _out_of_range(segment_ids: torch.Tensor, limit: int) -> None:
 
 
 def _quick_sum(data: torch.Tensor, segment_ids: torch.Tensor, num_segments: torch.Tensor) -> torch.Tensor | None:
-    """The sums of few rows; None where the other kernel computes them, or reports what is wrong."""
+    """The sums of few rows, or on a GPU; None where the other kernel computes them, or reports what is wrong."""
     n = _fitting_count(data, segment_ids, num_segments)
-    return fast_rows.sums(data, segment_ids, n) if n >= 0 else None
+    sums = device_rows.sums if data.is_cuda else fast_rows.sums
+    return sums(data, segment_ids, n) if n >= 0 else None
 
 
 def _quick_extremes(largest: bool, start: Callable) -> Callable:

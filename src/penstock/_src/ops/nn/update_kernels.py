@@ -13,7 +13,7 @@ import torch
 
 from penstock._src.base import errors, tracing
 from penstock._src.base.waits import Locks
-from penstock._src.kernels import arrays, device_updates, indexing, updates
+from penstock._src.kernels import arrays, device_rows, device_updates, indexing, updates
 from penstock._src.kernels.many import Many
 from penstock._src.ops.registry import keyword_names
 from penstock._src.ops.state.state import VariableResource
@@ -59,9 +59,14 @@ def kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
             elif unread and not all_rows:
                 _on_distinct_rows(rule, tensors, given, grad_at, indices, chosen)
             elif unread:
-                indices, given[grad_at] = indexing.added(indexing.beside(indices.long(), tensors[0]), len(tensors[0]),
-                                                         given[grad_at])
-                _on_all_rows(rule, tensors, given, grad_at, indices, chosen)
+                indices = indexing.beside(indices.long(), tensors[0])
+                total = device_rows.sums(given[grad_at].to(tensors[0].dtype), indices, len(tensors[0]))
+                if total is not None:
+                    given[grad_at] = total
+                    _by_rule(rule, tensors, given, grad_at, chosen)
+                else:
+                    indices, given[grad_at] = indexing.added(indices, len(tensors[0]), given[grad_at])
+                    _on_all_rows(rule, tensors, given, grad_at, indices, chosen)
             elif fast is None or not updates.rows(fast, tensors, given[grad_at], indices, how):
                 indexing.check(indices, tensors[0].shape[0])
                 if summed:

@@ -15,7 +15,7 @@ import torch
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.static_shape import Dims, bracketed, compatible, show
 from penstock._src.graph.handles import handle_dims
-from penstock._src.kernels import arrays, indexing, strided
+from penstock._src.kernels import arrays, device_rows, indexing, strided
 from penstock._src.kernels.strided import MASK_NAMES, MASKS
 from penstock._src.ops import rules
 from penstock._src.ops.registry import OpDef, get, internal, op
@@ -37,6 +37,8 @@ def _scatter_rows(resource: VariableResource, indices: torch.Tensor, updates: An
             raise errors.invalid("Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
                                  f"updates.shape {arrays.show(found)}, indices.shape {arrays.show(indices.shape)}, "
                                  f"params.shape {arrays.show(dims)}")
+        if how == "add" and found and indices.is_cuda and device_rows.add(resource.writable(), updates, indices):
+            return
         if (indices.is_cuda or tracing.lowering()) and how in ("add", "sub") and found and 0 not in dims:
             indices, updates = indexing.added(indices, dims[0], updates)
         else:
