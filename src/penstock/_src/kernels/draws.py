@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from penstock._src.base import tracing
-from penstock._src.kernels import philox
+from penstock._src.kernels import device_philox, philox
 
 MOST = 1024                      # draws from streams in one step
 
@@ -56,7 +56,8 @@ class Draws:
         if len(self.taken) == MOST or self._places is None:
             raise RuntimeError(f"it draws from more than {MOST} streams")
         self.taken.append((stream, count))
-        return OnDevice(stream.here(), self._places[len(self.taken) - 1])
+        start = stream.here()
+        return OnDevice(start.key, start.counter >> 64, self._places[len(self.taken) - 1])
 
     def all_of(self, others: Draws) -> torch.Tensor:
         """Repeats the draws of a compiled step during its capture; returns the tensor that holds the positions."""
@@ -81,18 +82,29 @@ class Draws:
 
 
 class OnDevice:
-    """A position in a stream that is known only on the device, with the interface of `philox.Philox`."""
+    """A position in a stream that is known only on the device, with the interface of `philox.Philox`: `low`, the lower half of
+    the counter, is an int64 tensor, and the key and the upper half may be."""
 
-    def __init__(self, start: philox.Philox, low: torch.Tensor):
-        self.key, self._high, self._low = start.key, start.counter >> 64, low
+    def __init__(self, key: Any, high: Any, low: torch.Tensor):
+        self.place = key, high, low
+
+    @classmethod
+    def scrambled(cls, seed: torch.Tensor) -> OnDevice:
+        """As `Philox.scrambled`, for a pair of seeds on the device."""
+        low, high = seed.to(torch.int64).unbind()
+        c = cls(philox.SCRAMBLE, high, low).words(1)[0]
+        return cls(c[0] | c[1] << 32, c[2] | c[3] << 32, torch.zeros_like(low))
 
     def words(self, count: int, device: Any = None) -> torch.Tensor:
         """The words of the next `count` counters, [count, 4]."""
-        return self.at(torch.arange(count, device=self._low.device))
+        here = self.place[2].device
+        made = device_philox.words(self.place, count, here)
+        return self.at(torch.arange(count, device=here)) if made is None else made
 
     def at(self, offsets: torch.Tensor) -> torch.Tensor:
         """The words of the counters at `offsets` from here, [len(offsets), 4]."""
-        return philox.words_at(self.key, self._high, offsets + self._low)
+        key, high, low = self.place
+        return philox.words_at(key, high, offsets + low)
 
 
 @contextlib.contextmanager
@@ -114,6 +126,11 @@ def made_on(device: torch.device) -> Iterator[None]:
         yield
     finally:
         _local.device = before
+
+
+def device_of(position: Any, usual: torch.device) -> torch.device:
+    """Where the numbers of a position are made: where it is known."""
+    return position.place[2].device if isinstance(position, OnDevice) else device_for(usual)
 
 
 def device_for(usual: torch.device) -> torch.device:

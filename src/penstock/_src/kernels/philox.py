@@ -14,18 +14,20 @@ import math
 import struct
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from penstock._src.base import tracing
+from penstock._src.kernels import device_philox
 from penstock._src.kernels.host_threads import compiled
 
 _MASK = 0xFFFFFFFF
 _MUL_A, _MUL_B = 0xD2511F53, 0xCD9E8D57
 _WEYL_A, _WEYL_B = 0x9E3779B9, 0xBB67AE85
 _32 = np.uint64(32)
+SCRAMBLE = 0x02461E293EC8F720     # the key that makes streams of seeds
 _CHUNK = 1 << 14                 # counters processed at a time, to fit a cache
 _AHEAD = 8                       # executions whose words are computed at once
 FEW = 16                         # numbers of an execution that are computed for several executions at once,
@@ -48,7 +50,7 @@ class Philox(NamedTuple):
     def scrambled(cls, seed: int, seed2: int) -> Philox:
         """The stream of a pair of seeds after scrambling, for stateless ops."""
         mask = (1 << 64) - 1
-        mixed = _block(0x02461E293EC8F720, seed & mask | (seed2 & mask) << 64)
+        mixed = _block(SCRAMBLE, seed & mask | (seed2 & mask) << 64)
         return cls(mixed & mask, mixed >> 64 << 64)
 
     def skip(self, count: int) -> Philox:
@@ -61,7 +63,15 @@ class Philox(NamedTuple):
         if torch.device(device).type == "cpu" or low + count >= 1 << 64:
             made = self._filled(torch.empty(count, 4, dtype=torch.int64)) if _kernels() else None
             return (self.at(torch.arange(count)) if made is None else made).to(device)
+        made = device_philox.words(self.place, count, torch.device(device))
+        if made is not None:
+            return made
         return words_at(self.key, self.counter >> 64, torch.arange(count, device=device) + signed(low))
+
+    @property
+    def place(self) -> device_philox.Place:
+        """Key, upper and lower half of the counter."""
+        return self.key, self.counter >> 64, self.counter & (1 << 64) - 1
 
     def _filled(self, out: torch.Tensor) -> torch.Tensor | None:
         """`out`, a new tensor on the host, with the next words (int64) or numbers in [0, 1) made of them (float32). None in
@@ -150,10 +160,12 @@ def signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def words_at(key: int, high: int, low: torch.Tensor) -> torch.Tensor:
-    """The words of counters whose lower halves are `low`, an int64 tensor on any device, [len(low), 4]."""
-    k0, k1 = key & _MASK, key >> 32
-    c = [low & _MASK, low >> 32 & _MASK, torch.full_like(low, high & _MASK), torch.full_like(low, high >> 32)]
+def words_at(key: Any, high: Any, low: torch.Tensor) -> torch.Tensor:
+    """The words of counters whose lower halves are `low`, an int64 tensor on any device, [len(low), 4]. The key and the upper
+    half are Python numbers, or int64 tensors."""
+    k0, k1 = key & _MASK, key >> 32 & _MASK
+    c = [low & _MASK, low >> 32 & _MASK, *[h.expand_as(low) if isinstance(h, torch.Tensor) else torch.full_like(low, h)
+                                           for h in (high & _MASK, high >> 32 & _MASK)]]
     for _ in range(10):
         a, b = c[0] * _MUL_A, c[2] * _MUL_B                       # products wrap; their bits are right
         c = [b >> 32 & _MASK ^ c[1] ^ k0, b & _MASK, a >> 32 & _MASK ^ c[3] ^ k1, a & _MASK]
@@ -348,12 +360,24 @@ def _grouped(gen: Philox, count: int, dtype: torch.dtype, device: torch.device |
     return gen.words(-(-count // group_size(dtype)), device)
 
 
+def _on_device(fill: Callable, gen: Any, count: int, dtype: torch.dtype, device: torch.device | str) -> torch.Tensor | None:
+    """What a kernel of device_philox.py makes, if there is one. A position that is known only on its device decides where."""
+    place = getattr(gen, "place", None)
+    if place is None or dtype is torch.int64:
+        return None
+    known = next((p.device for p in place if isinstance(p, torch.Tensor)), None)
+    return fill(place, count, dtype, torch.device(device) if known is None else known)
+
+
 def uniform(gen: Philox, count: int, dtype: torch.dtype, device: torch.device | str = "cpu") -> torch.Tensor:
     """`count` floats in [0, 1)."""
     if dtype is torch.float32 and type(gen) is Philox and torch.device(device).type == "cpu" and _kernels():
         made = gen._filled(torch.empty(count))
         if made is not None:
             return made
+    filled = _on_device(device_philox.uniform, gen, count, dtype, device)
+    if filled is not None:
+        return filled
     words = _grouped(gen, count, dtype, device)
     if dtype is torch.float64:
         made = unit_float64(words[:, 0::2], words[:, 1::2])
@@ -366,6 +390,9 @@ def uniform(gen: Philox, count: int, dtype: torch.dtype, device: torch.device | 
 
 def normal(gen: Philox, count: int, dtype: torch.dtype, device: torch.device | str = "cpu") -> torch.Tensor:
     """`count` standard normal floats."""
+    filled = _on_device(device_philox.normal, gen, count, dtype, device)
+    if filled is not None:
+        return filled
     words = _grouped(gen, count, dtype, device)
     made = box_muller_64(words) if dtype is torch.float64 else box_muller_32(words).to(dtype)
     return made.flatten()[:count]

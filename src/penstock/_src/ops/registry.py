@@ -60,7 +60,7 @@ _ON_HOST = frozenset(
     "axis begin block_shape branch_index concat_dim crop_size crops depth dim dimension dims element_shape end fft_length "
     "filter_sizes image_size index input_shape input_sizes k ksize leading_dims lengths max_num_elements max_output_size "
     "max_output_size_per_class max_total_size multiples new_shape num_bits num_classes num_cols num_elements num_lower "
-    "num_rows num_samples num_segments num_upper orig_input_shape output_shape paddings perm reduction_indices s0 s1 seed "
+    "num_rows num_samples num_segments num_upper orig_input_shape output_shape paddings perm reduction_indices s0 s1 "
     "seq_len_max shape shape_to_prepend shift size size_splits sizes split_dim strides dense_shape a_shape".split())
 GRADIENTS: dict[str, Callable | None] = {}
 

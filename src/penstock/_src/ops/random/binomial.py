@@ -55,7 +55,7 @@ def _stateful_binomial_shape(resource, algorithm, shape, counts, probs, *, c):
 @stateful_binomial.kernel
 def _stateful_binomial_kernel(resource, algorithm, shape, counts, probs, *, dtype):
     dims = sizes(shape)
-    gen, _ = advance(resource, algorithm, math.prod(dims))
+    gen, _ = advance(resource, algorithm, math.prod(dims), read=True)
     return _draw(gen, dims, counts, probs, dtype)
 
 
@@ -65,7 +65,7 @@ stateless_binomial_op = op(
     f"dtype: type in {_NUMBERS} = int64").no_gradient()
 stateless_binomial_op.shape(lambda shape, seed, counts, probs, *, c: vector_shape(shape, c=c))
 stateless_binomial_op.kernel(lambda shape, seed, counts, probs, *, dtype: _draw(
-    stream_of(seed), sizes(shape), counts, probs, dtype))
+    stream_of(seed, read=True), sizes(shape), counts, probs, dtype))
 
 
 @export("random.stateless_binomial")

@@ -15,7 +15,7 @@ from penstock._src.base.api import export
 from penstock._src.base.static_shape import rank_is
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.kernels import philox
+from penstock._src.kernels import draws, philox
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.random.random import draw_gamma, gamma_gradient, sizes, swapped
 from penstock._src.ops.random.stateful_random import AUTO_SELECT, PHILOX
@@ -23,7 +23,7 @@ from penstock._src.ops.random.stateless_random import _samples, integers_between
 from penstock._src.ops.registry import op
 
 _KEYED = "key: uint64, counter: uint64, alg: int32"
-_HOST = "key counter alg shape"
+_HOST = "alg shape"
 _SEED = "Tseed: type in {index} = int64"
 
 get_key_counter = op("StatelessRandomGetKeyCounter", "seed: Tseed -> key: uint64, counter: uint64", _SEED).no_gradient()
@@ -39,6 +39,9 @@ get_alg.kernel(lambda: torch.tensor(PHILOX, dtype=torch.int32))
 @get_key_counter.kernel
 def _get_key_counter_kernel(seed):
     gen = stream_of(seed)
+    if isinstance(gen, draws.OnDevice):
+        key, high, low = gen.place
+        return key.reshape(1).view(torch.uint64), torch.stack([low, high]).view(torch.uint64)
     words = np.array([gen.key, gen.counter & (1 << 64) - 1, gen.counter >> 64], np.uint64)
     return torch.from_numpy(words[:1]), torch.from_numpy(words[1:])
 
@@ -48,11 +51,15 @@ def _get_key_counter_alg_kernel(seed):
     return *_get_key_counter_kernel(seed), torch.tensor(PHILOX, dtype=torch.int32)
 
 
-def _stream(key: torch.Tensor, counter: torch.Tensor, alg: torch.Tensor) -> philox.Philox:
+def _stream(key: torch.Tensor, counter: torch.Tensor, alg: torch.Tensor, read: bool = False) -> Any:
+    """The position of a key and a counter. The host does not wait for those on a GPU, unless it has to `read` them."""
     if tuple(key.shape) != (1,) or tuple(counter.shape) != (2,):
         raise errors.invalid(f"key must have shape [1] and counter shape [2], not {list(key.shape)} and {list(counter.shape)}")
     if alg.dim() or int(alg) not in (PHILOX, AUTO_SELECT):
         raise errors.invalid(f"Unsupported algorithm id: {alg.tolist()}")
+    if not read and (not key.is_cpu or isinstance(key, torch._subclasses.FakeTensor)):
+        lower, upper = counter.view(torch.int64).to(key.device).unbind()
+        return draws.OnDevice(key.view(torch.int64)[0], upper, lower)
     low, high = (int(v) for v in counter.cpu().numpy())
     return philox.Philox(int(key.cpu().numpy()[0]), high << 64 | low)
 
@@ -69,8 +76,8 @@ def _filler(name: str, draw: Any, types: str) -> None:
 
     @made.kernel
     def _made_kernel(shape, key, counter, alg, *, dtype):
-        dims = sizes(shape)
-        return draw(_stream(key, counter, alg), math.prod(dims), dtype.torch, shape.device).reshape(dims)
+        dims, gen = sizes(shape), _stream(key, counter, alg)
+        return draw(gen, math.prod(dims), dtype.torch, draws.device_of(gen, shape.device)).reshape(dims)
 
 
 _filler("StatelessRandomUniformV2", philox.uniform, "{float} = float32")
@@ -113,7 +120,7 @@ shuffle.shape(lambda value, key, counter, alg: value)
 
 @shuffle.kernel
 def _shuffle_kernel(value, key, counter, alg):
-    gen = _stream(key, counter, alg)
+    gen = _stream(key, counter, alg, read=True)
     if not len(value.shape) or value.shape[0] < 2:
         return value
     order = torch.tensor(swapped(gen, value.shape[0]))

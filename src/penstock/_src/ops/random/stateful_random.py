@@ -12,7 +12,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.base.static_shape import rank_is
-from penstock._src.kernels import philox
+from penstock._src.kernels import draws, philox
 from penstock._src.ops.random.random import generator as torch_generator
 from penstock._src.ops.random.random import int_range, sizes
 from penstock._src.ops.registry import op
@@ -21,13 +21,16 @@ from penstock._src.ops.state.state import variable_of
 PHILOX = 1
 AUTO_SELECT = 3
 _MASK = (1 << 64) - 1
+_SIGN = -1 << 63
+_HOST = "algorithm shape"            # inputs that the host reads
 
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
-def advance(resource: Any, algorithm: torch.Tensor | None, count: int) -> tuple[philox.Philox, torch.Tensor]:
-    """Reserves the numbers of `count` outputs: returns the position in the stream, and the previous state.
+def advance(resource: Any, algorithm: torch.Tensor | None, count: int, read: bool = False) -> tuple[Any, torch.Tensor]:
+    """Reserves the numbers of `count` outputs: returns the position in the stream, and a copy of the previous state.
 
-    Old ops have no algorithm as an argument: the state begins with it.
+    The host does not wait for a state on a GPU, unless it has to `read` it. Old ops have no algorithm as an argument: the state
+    begins with it.
     """
     first = [] if algorithm is not None else [PHILOX]
     if algorithm is not None and (algorithm.dim() or int(algorithm) not in (PHILOX, AUTO_SELECT)):
@@ -35,19 +38,30 @@ def advance(resource: Any, algorithm: torch.Tensor | None, count: int) -> tuple[
     if count < 0:
         raise errors.invalid(f"The counter cannot go back: {count}")
     with variable_of(resource).lock:
-        state = resource.read()
+        state = resource.read().clone()                          # a state that nothing refers to is replaced in place
         size = 3 + len(first)
         if state.dtype is not torch.int64 or tuple(state.shape) != (size,):
             raise errors.invalid(f"The state of a Philox generator is an int64 vector of {size}, got {state.dtype} of "
                                  f"shape {list(state.shape)}")
+        if not read and (not state.is_cpu or isinstance(state, torch._subclasses.FakeTensor)):
+            return _advance_on_device(resource, state, count), state
         if state[:len(first)].tolist() != first:
             raise errors.invalid(f"Unsupported algorithm id: {int(state[0])}")
         low, high, key = (v & _MASK for v in state[-3:].tolist())
         here = philox.Philox(key, low | high << 64)
         after = here.skip(count * philox.RESERVED).counter
         halves = [h - (1 << 64) if h >= 1 << 63 else h for h in (after & _MASK, after >> 64)]
-        resource.assign(torch.tensor([*first, *halves, state[-1].item()], dtype=torch.int64))
+        resource.assign(torch.tensor([*first, *halves, state[-1].item()], dtype=torch.int64, device=state.device))
     return here, state
+
+
+def _advance_on_device(resource: Any, state: torch.Tensor, count: int) -> draws.OnDevice:
+    """The same by arithmetic on the device of the state."""
+    low, high, key = state[-3:].unbind()
+    after = low + count * philox.RESERVED                        # wraps; then its unsigned value is below the one before
+    carry = (after ^ _SIGN) < (low ^ _SIGN)
+    resource.assign(torch.cat([state[:-3], torch.stack([after, high + carry, key])]))
+    return draws.OnDevice(key, high, low)
 
 
 def _shape(resource: Any, algorithm: Any, shape: Any, *bounds: Any, c: Any) -> Any:
@@ -59,7 +73,7 @@ def _shape(resource: Any, algorithm: Any, shape: Any, *bounds: Any, c: Any) -> A
 
 def _filler(name: str, draw: Any, default: str = "float32") -> Any:
     made = op(name, "resource: resource, algorithm: int64, shape: shape_dtype -> output: dtype",
-              f"dtype: type = {default}, shape_dtype: type = int64", stateful=True).no_gradient()
+              f"dtype: type = {default}, shape_dtype: type = int64", stateful=True, host=_HOST).no_gradient()
     made.shape(_shape)
 
     @made.kernel
@@ -69,14 +83,14 @@ def _filler(name: str, draw: Any, default: str = "float32") -> Any:
         dims = sizes(shape)
         count = math.prod(dims)
         gen, _ = advance(resource, algorithm, count)
-        return draw(gen, count, dtype.torch, shape.device).reshape(dims)
+        return draw(gen, count, dtype.torch, draws.device_of(gen, shape.device)).reshape(dims)
     return made
 
 
 stateful_uniform = _filler("StatefulUniform", philox.uniform)
 stateful_standard_normal = _filler("StatefulStandardNormalV2", philox.normal)
 old_standard_normal = op("StatefulStandardNormal", "resource: resource, shape: shape_dtype -> output: dtype",
-                         "dtype: type = float32, shape_dtype: type = int64", stateful=True).no_gradient()
+                         "dtype: type = float32, shape_dtype: type = int64", stateful=True, host=_HOST).no_gradient()
 
 
 @old_standard_normal.shape
@@ -96,7 +110,7 @@ stateful_uniform_full_int = _filler("StatefulUniformFullInt", philox.full_int, "
 stateful_uniform_int = op(
     "StatefulUniformInt",
     "resource: resource, algorithm: int64, shape: shape_dtype, minval: dtype, maxval: dtype -> output: dtype",
-    "dtype: type = int64, shape_dtype: type = int64", stateful=True).no_gradient()
+    "dtype: type = int64, shape_dtype: type = int64", stateful=True, host=f"{_HOST} minval maxval").no_gradient()
 stateful_uniform_int.shape(_shape)
 
 
@@ -107,18 +121,20 @@ def _stateful_uniform_int_kernel(resource, algorithm, shape, minval, maxval, *, 
     if count and low >= high:
         raise errors.invalid(f"Need minval < maxval, got {low} >= {high}")
     gen, _ = advance(resource, algorithm, count)
+    device = draws.device_of(gen, shape.device)
     if not count:
-        return torch.empty(dims, dtype=dtype.torch)
-    return philox.uniform_int(gen, count, dtype.torch, shape.device, low, high).reshape(dims)
+        return torch.empty(dims, dtype=dtype.torch, device=device)
+    return philox.uniform_int(gen, count, dtype.torch, device, low, high).reshape(dims)
 
 
-rng_skip = op("RngSkip", "resource: resource, algorithm: int64, delta: int64 ->", stateful=True).no_gradient()
+rng_skip = op("RngSkip", "resource: resource, algorithm: int64, delta: int64 ->", stateful=True,
+              host="algorithm delta").no_gradient()
 rng_skip.kernel(lambda resource, algorithm, delta: advance(resource, algorithm, int(delta)) and None)
 
-rng_read_and_skip = op("RngReadAndSkip", "resource: resource, alg: int32, delta: uint64 -> value: int64",
-                       stateful=True).no_gradient()
+rng_read_and_skip = op("RngReadAndSkip", "resource: resource, alg: int32, delta: uint64 -> value: int64", stateful=True,
+                       host="alg delta").no_gradient()
 rng_read_and_skip.shape(lambda resource, alg, delta: (3,))
-rng_read_and_skip.kernel(lambda resource, alg, delta: advance(resource, alg, int(delta))[1].clone())
+rng_read_and_skip.kernel(lambda resource, alg, delta: advance(resource, alg, int(delta))[1])
 
 non_deterministic_ints = op("NonDeterministicInts", "shape: shape_dtype -> output: dtype",
                             "dtype: type = int64, shape_dtype: type = int64", stateful=True).no_gradient()

@@ -16,7 +16,7 @@ from penstock._src.base.static_shape import rank_is
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.kernels import philox
+from penstock._src.kernels import draws, philox
 from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.random.random import (
@@ -40,10 +40,12 @@ def _check_seed(seed: Any) -> None:
         raise ValueError(f"seed must have shape [2], not [{size}]")
 
 
-def stream_of(seed: torch.Tensor) -> philox.Philox:
-    """The stream that a seed [2] begins."""
+def stream_of(seed: torch.Tensor, read: bool = False) -> Any:
+    """The stream that a seed [2] begins. The host does not wait for a seed on a GPU, unless it has to `read` it."""
     if tuple(seed.shape) != (2,):
         raise errors.invalid(f"seed must have shape [2], not {list(seed.shape)}")
+    if not read and (not seed.is_cpu or isinstance(seed, torch._subclasses.FakeTensor)):
+        return draws.OnDevice.scrambled(seed)
     return philox.Philox.scrambled(*seed.tolist())
 
 
@@ -59,8 +61,8 @@ def _filler(name: str, draw: Any, attrs: str = _FLOATS) -> Any:
 
     @made.kernel
     def _made_kernel(shape, seed, *, dtype):
-        dims = sizes(shape)
-        return draw(stream_of(seed), math.prod(dims), dtype.torch, shape.device).reshape(dims)
+        dims, gen = sizes(shape), stream_of(seed)
+        return draw(gen, math.prod(dims), dtype.torch, draws.device_of(gen, shape.device)).reshape(dims)
     if draw is not philox.truncated_normal:                              # which takes a varying number of words
         rules.regions.lower[made] = lambda op, r: _lowered(op, r, draw)
     return made
@@ -109,11 +111,12 @@ def integers_between(shape: torch.Tensor, gen: Any, minval: torch.Tensor, maxval
     """Integers of a stream, uniform in [minval, maxval)."""
     dims = sizes(shape)
     low, high = int_range(minval, maxval)
+    device = draws.device_of(gen, shape.device)
     if not math.prod(dims):
-        return torch.empty(dims, dtype=dtype.torch, device=shape.device)
+        return torch.empty(dims, dtype=dtype.torch, device=device)
     if low >= high:
         raise errors.invalid(f"Need minval < maxval, got {low} >= {high}")
-    return philox.uniform_int(gen, math.prod(dims), dtype.torch, shape.device, low, high).reshape(dims)
+    return philox.uniform_int(gen, math.prod(dims), dtype.torch, device, low, high).reshape(dims)
 
 
 stateless_multinomial_op = op("StatelessMultinomial", "logits: T, num_samples: int32, seed: Tseed -> output: output_dtype",
