@@ -244,13 +244,17 @@ def nearest_index(n_in: int, n_out: int, align: bool, half: bool) -> torch.Tenso
     return x.clamp(0, n_in - 1).to(torch.int64)
 
 
-_kept_index = functools.lru_cache(maxsize=256)(nearest_index)
+@functools.lru_cache(maxsize=256)
+def _kept_index(n_in: int, n_out: int, align: bool, half: bool, device: torch.device) -> torch.Tensor:
+    """`nearest_index` on a device: a CUDA graph cannot copy it there."""
+    return nearest_index(n_in, n_out, align, half).to(device)
 
 
 def _nearest(n_in: int, n_out: int, align: bool, half: bool, like: torch.Tensor) -> torch.Tensor:
-    """`nearest_index` on the device of `like`, cached, except while a step is captured, which must hold its own tensors."""
-    make = nearest_index if tracing.lowering() else _kept_index
-    return indexing.beside(make(n_in, n_out, align, half), like)
+    """`nearest_index` on the device of `like`; cached, except in a step that becomes a graph, which holds its own tensors."""
+    if tracing.lowering():
+        return indexing.beside(nearest_index(n_in, n_out, align, half), like)
+    return _kept_index(n_in, n_out, align, half, like.device)
 
 
 @nearest.kernel
