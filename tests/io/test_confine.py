@@ -1,11 +1,16 @@
 """Which files a process may use, when PENSTOCK_FILE_FOLDERS declares folders."""
+import contextlib
+import json
 import os
+import sqlite3
 
 import pytest
 
+import penstock as tf2
 import penstock.compat.v1 as tf
 from penstock._src.cluster import security
 from penstock._src.io import confine, paths
+from penstock._src.ops.state.keyed import make_table
 
 
 @pytest.fixture
@@ -51,6 +56,64 @@ def test_ops_and_checkpoints_work_inside_and_not_outside(folders):
                    tf.lookup.StaticHashTable(table, -1).initializer):
             with pytest.raises(tf.errors.PermissionDeniedError):
                 sess.run(op)
+    assert [p.name for p in outside.iterdir()] == ["data"]
+
+
+def _keyed(folder):
+    """A table whose rows leave memory for a folder."""
+    make_table("rows", tf.float32, tf.int64, json.dumps({"dim": 1, "capacity": 1, "policy": 1, "storage": folder})).start(None)
+
+
+def _sql(database, query):
+    return list(tf2.data.experimental.SqlDataset("sqlite", database, query, (tf.string,)))
+
+
+def _model():
+    return tf2.keras.Sequential([tf2.keras.layers.Dense(1, input_shape=(1,))])
+
+
+USES = {
+    "cache": lambda out: list(tf2.data.Dataset.range(3).cache(f"{out}/cache")),
+    "save": lambda out: tf2.data.Dataset.range(3).save(f"{out}/saved"),
+    "load": lambda out: tf2.data.Dataset.load(out),
+    "snapshot": lambda out: list(tf2.data.Dataset.range(3).snapshot(f"{out}/snapshot")),
+    "lines": lambda out: list(tf2.data.TextLineDataset(f"{out}/data")),
+    "fixed": lambda out: list(tf2.data.FixedLengthRecordDataset(f"{out}/data", 1)),
+    "csv": lambda out: list(tf2.data.experimental.CsvDataset(f"{out}/data", [tf.string])),
+    "sql": lambda out: _sql(f"{out}/data", "SELECT 1"),
+    "records": lambda out: tf2.io.TFRecordWriter(f"{out}/records"),
+    "summary": lambda out: tf2.summary.create_file_writer(f"{out}/logs").init(),
+    "checkpoint": lambda out: tf2.train.Checkpoint(v=tf2.Variable(1.0)).save(f"{out}/model"),
+    "h5": lambda out: _model().save(f"{out}/model.h5"),
+    "keras": lambda out: _model().save(f"{out}/model.keras"),
+    "saved model": lambda out: tf2.saved_model.save(tf2.Module(), f"{out}/model"),
+    "evicted rows": lambda out: _keyed(f"{out}/rows"),
+    "skipgram": lambda out: tf2.raw_ops.Skipgram(filename=f"{out}/data", batch_size=1),
+    "vocabulary": lambda out: tf2.raw_ops.GenerateVocabRemapping(
+        new_vocab_file=f"{out}/data", old_vocab_file=f"{out}/data", new_vocab_offset=0, num_new_vocab=1),
+    "slices": lambda out: tf2.raw_ops.SaveSlices(filename=f"{out}/m", tensor_names=["v"], shapes_and_slices=[""], data=[1.0]),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_every_way_to_a_file_is_confined(folders, use):
+    with pytest.raises(tf.errors.PermissionDeniedError, match="PENSTOCK_FILE_FOLDERS"):
+        USES[use](str(folders[1]))
+    assert [p.name for p in folders[1].iterdir()] == ["data"] and (folders[1] / "data").read_text() == "text"
+
+
+@pytest.mark.parametrize("query", ["VACUUM INTO '{}/new'", "ATTACH DATABASE '{}/new' AS other"])
+def test_a_query_reaches_no_other_file(folders, query):
+    """Not with a declared folder's database, and not without declared folders: a query is a string of the graph."""
+    inside, outside = folders
+    database = str(inside / "db")
+    with contextlib.closing(sqlite3.connect(database)) as made:
+        made.execute("CREATE TABLE t (a TEXT)")
+        made.execute("INSERT INTO t VALUES ('x')")
+        made.commit()
+    assert [row[0].numpy() for row in _sql(database, "SELECT a FROM t")] == [b"x"]
+    with pytest.raises(tf.errors.UnknownError, match="authoriz"):
+        _sql(database, query.format(outside))
     assert [p.name for p in outside.iterdir()] == ["data"]
 
 

@@ -1,4 +1,5 @@
 """Untrusted SavedModels: what restricted loading rejects and accepts."""
+import json
 import re
 
 import numpy as np
@@ -8,6 +9,7 @@ import penstock as tf2
 import penstock.compat.v1 as tf
 from penstock._src.io.messages import SavedModel
 from penstock._src.ops.registry import OPS
+from penstock._src.ops.state.keyed import kv_var_handle
 from penstock._src.state.saved_model import restricted
 
 
@@ -61,7 +63,22 @@ def prints(x):
         return tf.identity(x)
 
 
-@pytest.mark.parametrize("build", [reads, calls, branches, restores, prints])
+def saves(x):
+    records = tf.data.Dataset.from_tensors(0).map(lambda i: (tf.cast(i, tf.int64), tf.io.serialize_tensor(i)))
+    with tf.control_dependencies([tf.raw_ops.WriteDatasetShards(
+            input_dataset=records._variant_tensor, path="/tmp/saved", compression_type="", spec="")]):
+        return tf.identity(x)
+
+
+def evicts(x):
+    """A table whose rows leave memory for a folder."""
+    handle = kv_var_handle(container="", shared_name="t", dtype=tf.float32, Tkeys=tf.int64, shape=[1],
+                           config=json.dumps({"dim": 1, "capacity": 1, "policy": 1, "storage": "/tmp/rows"}))
+    with tf.control_dependencies([handle.op]):
+        return tf.identity(x)
+
+
+@pytest.mark.parametrize("build", [reads, calls, branches, restores, prints, saves, evicts])
 def test_what_leaves_the_process_is_refused_in_signatures(build, tmp_path):
     folder = saved(tmp_path / "m", build)
     with pytest.raises(tf.errors.PermissionDeniedError, match="restricted=True"):
@@ -100,7 +117,7 @@ def test_objects_with_functions_that_use_files_are_refused(tmp_path):
 
 def test_every_op_that_takes_a_file_is_known():
     """By the names of inputs and attributes: a new op with a file's name must be listed, or be known not to use files."""
-    named = re.compile(r"file|director|prefix|^pattern|checkpoint|logdir|driver_name")
+    named = re.compile(r"file|director|folder|path$|prefix|^pattern|checkpoint|logdir|driver_name")
     no_files = {"RegexReplace", "StaticRegexReplace", "RegexFullMatch", "StaticRegexFullMatch", "ShardedFilename",
                 "ShardedFilespec", "TensorSliceDataset", "SetStatsAggregatorDataset", "ExperimentalSetStatsAggregatorDataset",
                 "_SparseMatrixPruned"}

@@ -320,10 +320,12 @@ class _SqlCursor(Cursor):
         try:
             self._connection = sqlite3.connect(f"file:{urllib.parse.quote(stage.path)}?mode=rw", uri=True,
                                                check_same_thread=False)
+            self._connection.set_authorizer(_only_its_file)
             self._rows = self._connection.execute(stage.query)
             if self._rows.description is None:                  # it would change the database, and has no rows
                 self._connection.rollback()
         except sqlite3.Error as e:
+            self.close()
             raise errors.UnknownError(None, None, f"{e} ({stage.path}: {stage.query})") from None
         if len(self._rows.description or ()) != len(stage.types):
             raise errors.invalid(f"The number of columns in query ({len(self._rows.description or ())}) must match the number "
@@ -353,6 +355,12 @@ class _SqlCursor(Cursor):
     def restore(self, state: Any, ctx: Any) -> None:
         for _ in range(state):
             self.next(ctx)
+
+
+def _only_its_file(action: int, *names: Any) -> int:
+    """Refuses ATTACH, and VACUUM INTO, which attaches too: a query uses the file of its dataset and no other one."""
+    import sqlite3
+    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
 def _sql_value(value: Any, dtype: Any) -> Any:

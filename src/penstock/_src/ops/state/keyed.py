@@ -24,7 +24,7 @@ from penstock._src.base.api import LazyModule
 from penstock._src.base.text import shown_text
 from penstock._src.graph.handles import VARIABLE_HANDLES, handle_dims
 from penstock._src.graph.indexed_slices import IndexedSlices
-from penstock._src.io import paths
+from penstock._src.io import confine, paths
 from penstock._src.kernels import strings
 from penstock._src.kernels.devices.cpu import to_host
 from penstock._src.kernels.keyed import ADMIT_ALL, KeyedConfig, KeyedTable, key_parts
@@ -59,6 +59,8 @@ def make_table(name: str, dtype: Any, key_dtype: Any, config: str, device: Any =
     """A table as an op's attributes describe it; `device` has a tier of its rows, if it is a GPU."""
     made = KeyedConfig.from_json(config)
     made, near = dataclasses.replace(made, storage=paths.as_text(made.storage)), device if made.device_rows else None
+    if made.storage:
+        confine.check(made.storage)
     core = functools.partial(keyed_store.core_in_tiers, device=near) if near or "://" in made.storage else None
     return KeyedTable(name, made, key_dtype.name == "string", dtype, core, near)
 

@@ -7,10 +7,12 @@ that the loader names.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.base.text import shown_text
+from penstock._src.kernels.keyed import KeyedConfig
 from penstock._src.ops.registry import OPS
 from penstock._src.state.embeddings.variable import EmbeddingVariable, described_files
 from penstock._src.state.saved_model import names
@@ -22,11 +24,14 @@ FILES = frozenset("""
     TextLineDataset TFRecordDataset TFRecordDatasetV2 CSVDatasetV2 FixedLengthRecordDataset FixedLengthRecordDatasetV2
     LMDBDataset ExperimentalLMDBDataset
     MatchingFilesDataset ExperimentalMatchingFilesDataset CacheDataset CacheDatasetV2 SqlDataset ExperimentalSqlDataset
-    CSVDataset ExperimentalCSVDataset DatasetToTFRecord ExperimentalDatasetToTFRecord SnapshotDataset
+    CSVDataset ExperimentalCSVDataset DatasetToTFRecord ExperimentalDatasetToTFRecord SnapshotDataset WriteDatasetShards
     CreateSummaryFileWriter GenerateVocabRemapping LoadAndRemapMatrix InitializeTableFromTextFile InitializeTableFromTextFileV2
     KvResourceRestore KvResourceReadFiles KvResourceWriteFiles
 """.split())
 OUTSIDE = frozenset("Abort RemoteCall DatasetFromGraph _Send _Recv _HostSend _HostRecv".split())
+_FILES_BY_ATTRIBUTES: dict[str, Callable[[Any], bool]] = {
+    "PrintV2": lambda attr: attr["output_stream"].s.startswith(b"file://"),
+    "KvVarHandleOp": lambda attr: bool(KeyedConfig.from_json(shown_text(attr["config"].s)).storage)}
 _RESTORES = {"RestoreV2", "Restore", "RestoreSlice"}
 
 
@@ -108,7 +113,7 @@ def _check_node(node: Any) -> None:
         what = "calls a Python function"
     elif node.op in OUTSIDE or node.op.startswith("Collective"):
         what = "connects to other tasks, or ends the process"
-    elif node.op == "PrintV2" and node.attr["output_stream"].s.startswith(b"file://"):
+    elif node.op in _FILES_BY_ATTRIBUTES and _FILES_BY_ATTRIBUTES[node.op](node.attr):
         what = "writes a file"
     else:
         return
