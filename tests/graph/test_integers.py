@@ -109,6 +109,43 @@ def test_tile_repeats_as_often_as_asked_for_or_not_at_all():
         tf.tile([1], [2**40 + 2])
 
 
+LISTS = {
+    "tile": lambda n: tf.tile([1], [n]),
+    "pad": lambda n: tf.pad([1], [[n, 0]]),
+    "mirror": lambda n: tf.pad([1, 2, 3], [[n, 0]], "REFLECT"),
+    "fill": lambda n: tf.fill([n], 0),
+    "reshape": lambda n: tf.reshape([0], [n]),
+    "broadcast": lambda n: tf.reduce_sum(tf.broadcast_to(1, [n])),
+    "slice": lambda n: tf.slice([1, 2, 3], [n], [1]),
+    "gather": lambda n: tf.gather([1, 2], [n]),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_integers_in_lists_of_tensors(name):
+    """The list of an op that takes int32 by default keeps int64: `n` is a huge size, not 0."""
+    n = tf.constant(2**62, tf.int64)
+    wide = (tf.errors.ResourceExhaustedError, tf.errors.InvalidArgumentError)
+    with pytest.raises(wide):
+        LISTS[name](n)
+    with pytest.raises(wide):
+        tf.function(LISTS[name])(n)
+
+
+def test_a_list_of_tensors_has_their_type():
+    """TensorFlow's results: a list whose tensors an op does not take is converted."""
+    wide, narrow = tf.constant(2, tf.int64), tf.constant(3)
+    with v1.Graph().as_default():
+        z = tf.zeros([6])
+        assert [tf.reshape(z, shape).op.inputs[1].dtype for shape in ([tf.constant(6, tf.int64)], [tf.constant(6)])] == \
+            [tf.int64, tf.int32]
+        assert tf.reshape(z, [tf.constant(2, tf.int64), tf.constant(3)]).op.inputs[1].dtype == tf.int32
+        assert tf.reshape(z, [tf.constant(2.0), 3]).op.inputs[1].dtype == tf.int32
+    np.testing.assert_array_equal(tf.tile([1], [wide]), [1, 1])
+    np.testing.assert_array_equal(tf.fill([wide, 3], 1), tf.ones([2, 3]))
+    np.testing.assert_array_equal(tf.range(wide, narrow), [2])
+
+
 @pytest.mark.parametrize("value", [BIG, np.int64(BIG), np.array(BIG), 2**63])
 def test_assignments(value):
     v = tf.Variable(5)

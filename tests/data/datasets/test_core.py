@@ -1,4 +1,5 @@
 """Datasets and iterators: sources, transformations, the four kinds of iterators, errors, threads."""
+import gc
 import inspect
 import sys
 import threading
@@ -256,6 +257,33 @@ def test_waiting_for_an_element_ends_with_the_session():
         s.close()
         t.join(60)
         assert not t.is_alive() and isinstance(raised[0], errors.CancelledError)
+
+
+@pytest.mark.parametrize("build", [
+    lambda d: d.map(_fails, num_parallel_calls=2).prefetch(1), lambda d: d.map(_fails, num_parallel_calls=2),
+    lambda d: d.map(_fails).prefetch(2),
+    lambda d: d.interleave(lambda x: Dataset.from_tensors(x).map(_fails), num_parallel_calls=2)])
+def test_threads_end_with_an_iterator_that_failed(build):
+    """The error names the iterator in its traceback: the thread that met it must not keep it."""
+    before = set(threading.enumerate())
+    iterator = iter(build(Dataset.range(20)))
+    for _ in range(3):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            next(iterator)
+    del iterator
+
+    def ended():
+        gc.collect()
+        return not set(threading.enumerate()) - before
+    assert eventually(ended)
+
+
+def _fails(x):
+    return tf.numpy_function(_refuse, [x], tf.int64)
+
+
+def _refuse(x):
+    raise ValueError("refused")
 
 
 def test_threads_end_with_the_iterator():

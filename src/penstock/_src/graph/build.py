@@ -22,7 +22,7 @@ from penstock._src.graph.arguments import group_inputs as group_inputs
 from penstock._src.graph.arguments import input_types as input_types
 from penstock._src.graph.arguments import output_types as output_types
 from penstock._src.graph.constant import constant_dims, constant_value
-from penstock._src.graph.convert import convert
+from penstock._src.graph.convert import convert, dtypes_in
 from penstock._src.graph.engine import engine
 from penstock._src.graph.graphdef import attr_from_message, is_attr_message
 from penstock._src.graph.node import AnyOp, Operation, Tensor
@@ -282,8 +282,9 @@ def _one(opdef: OpDef, arg: Arg, value: Any, args: tuple, attrs: dict[str, Any],
 
 
 def _preferred(attr: Any, value: Any, eager: bool) -> Any:
-    """The dtype that a value gets if it can have it. In a graph an array keeps a dtype that the op allows, as in TensorFlow."""
-    if attr.default is REQUIRED:
+    """The dtype that a value gets if it can have it. As in TensorFlow, tensors in a list keep one that the op allows, and in a
+    graph arrays do."""
+    if attr.default is REQUIRED or isinstance(value, (list, tuple)) and dtypes_in(value) in [{t} for t in attr.allowed or ()]:
         return None
     if not eager and isinstance(value, (np.ndarray, np.generic)) and any(value.dtype == t.np for t in attr.allowed or ()):
         return None

@@ -349,6 +349,17 @@ def _list_conversion(value: Any, dtype: Any = None, name: str | None = None, as_
     return _pack(value, dtype, name or "packed")
 
 
+def dtypes_in(value: Any) -> set[Any]:
+    """The dtypes of the tensors in a list, and in the lists in it."""
+    found = set()
+    for v in value:
+        if isinstance(v, (list, tuple)):
+            found |= dtypes_in(v)
+        elif isinstance(v, Tensor) or getattr(v, "_is_tensor_like", False):
+            found.add(v.dtype.base_dtype)
+    return found
+
+
 def _holds_tensor(value: Any) -> bool:
     for v in value:
         if isinstance(v, Tensor) or getattr(v, "_is_tensor_like", False):

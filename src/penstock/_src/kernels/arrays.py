@@ -16,6 +16,7 @@ from penstock._src.base import errors
 
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 _MAX_ELEMENTS = 2 ** 62
+_MOST_MADE = 1 << 40                # elements; a tensor of more would not fit into any memory
 
 
 def dims_of(x: Any) -> tuple[int, ...]:
@@ -53,6 +54,12 @@ def checked_dims(x: Any, what: str = "shape") -> list[int]:
     if math.prod(dims) > _MAX_ELEMENTS:
         raise errors.invalid(f"Shape {show(dims)} would have more than 2**63 - 1 elements")
     return dims
+
+
+def fits(dims: Any) -> None:
+    """ResourceExhaustedError for a result that no memory holds, from kernels that would not allocate all of it at once."""
+    if math.prod(dims) >= _MOST_MADE:
+        raise errors.ResourceExhaustedError(None, None, f"OOM when allocating tensor with shape {show(dims)}")
 
 
 def canonical_axis(axis: int, rank: int, text: str | None = None) -> int:

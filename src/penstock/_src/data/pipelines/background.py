@@ -29,16 +29,22 @@ _AHEAD = "the next element of a dataset, which a thread of prefetch, map or inte
 class Failed:
     """An exception instead of an element."""
 
-    __slots__ = ("error",)
+    __slots__ = ("_error",)
 
     def __init__(self, error: BaseException):
-        self.error = error
+        self._error: Any = error
+
+    def taken(self) -> BaseException:
+        """The exception, which is not kept: its traceback will name the iterator, and this thread's last item is this one, so
+        that neither would ever end."""
+        error, self._error = self._error, None
+        return error
 
 
 def given(item: Any) -> Any:
     """The element; raises it if it is an exception."""
     if isinstance(item, Failed):
-        raise item.error
+        raise item.taken()
     return item
 
 

@@ -56,6 +56,7 @@ def _broadcast_to_kernel(input, shape):
     if not arrays.expands(dims, wanted):
         raise errors.invalid(f"Unable to broadcast tensor of shape {arrays.show(dims)} to tensor of shape "
                              f"{arrays.show(wanted)}")
+    arrays.fits(wanted)
     return arrays.expand(input, wanted)
 
 

@@ -21,7 +21,7 @@ from penstock._src.graph import random_seed
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, name_scope
-from penstock._src.kernels import draws, philox, rejection
+from penstock._src.kernels import arrays, draws, philox, rejection
 from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
@@ -94,8 +94,7 @@ def sizes(shape: torch.Tensor, each: Sequence[int] = ()) -> list[int]:
         if so_far * d >= 1 << 63:
             raise errors.invalid(f"Encountered overflow when multiplying {so_far} with {d}, result: -1")
         so_far *= d
-    if so_far >= 1 << 40:
-        raise errors.ResourceExhaustedError(None, None, f"OOM when allocating tensor with shape {[*out, *each]}")
+    arrays.fits([*out, *each])
     return out
 
 
