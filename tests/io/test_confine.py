@@ -4,6 +4,7 @@ import json
 import os
 import sqlite3
 
+import numpy as np
 import pytest
 
 import penstock as tf2
@@ -72,6 +73,12 @@ def _model():
     return tf2.keras.Sequential([tf2.keras.layers.Dense(1, input_shape=(1,))])
 
 
+def _model_that_trains(callback):
+    model = _model()
+    model.compile("sgd", "mse")
+    model.fit(np.zeros((2, 1)), np.zeros((2, 1)), verbose=0, callbacks=[callback])
+
+
 USES = {
     "cache": lambda out: list(tf2.data.Dataset.range(3).cache(f"{out}/cache")),
     "save": lambda out: tf2.data.Dataset.range(3).save(f"{out}/saved"),
@@ -86,6 +93,8 @@ USES = {
     "checkpoint": lambda out: tf2.train.Checkpoint(v=tf2.Variable(1.0)).save(f"{out}/model"),
     "h5": lambda out: _model().save(f"{out}/model.h5"),
     "keras": lambda out: _model().save(f"{out}/model.keras"),
+    "csv log": lambda out: _model_that_trains(tf2.keras.callbacks.CSVLogger(f"{out}/log.csv")),
+    "profile": lambda out: (tf2.profiler.experimental.start(f"{out}/profile"), tf2.profiler.experimental.stop()),
     "saved model": lambda out: tf2.saved_model.save(tf2.Module(), f"{out}/model"),
     "evicted rows": lambda out: _keyed(f"{out}/rows"),
     "skipgram": lambda out: tf2.raw_ops.Skipgram(filename=f"{out}/data", batch_size=1),

@@ -27,3 +27,19 @@ def test_an_error_while_an_earlier_interrupt_is_handled_is_typed():
 def test_a_folder_that_cannot_be_locked(tmp_path):
     with pytest.raises(tf.errors.NotFoundError, match="missing"), locks.folder_lock(str(tmp_path / "missing")):
         pass
+
+
+@pytest.mark.parametrize("make", [lambda: tf.io.TFRecordWriter("/dev/full"),
+                                  lambda: tf.io.TFRecordWriter("/dev/full", tf.io.TFRecordOptions(compression_type="GZIP")),
+                                  lambda: tf.io.gfile.GFile("/dev/full", "wb")])
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_file_on_a_full_disk(make, closed, caplog):
+    """`close` raises what the destructor can only log, and the file is closed after it."""
+    f = make()
+    f.write(b"some bytes")
+    if closed:
+        with pytest.raises(tf.errors.ResourceExhaustedError):
+            f.close()
+        f.close()
+    del f
+    assert [r for r in caplog.records if "incomplete" in r.getMessage()] == [] if closed else caplog.records

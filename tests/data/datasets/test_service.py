@@ -139,3 +139,11 @@ def test_a_restarted_dispatcher_knows_workers_and_datasets(tmp_path):
 def test_a_dispatcher_without_a_folder_cannot_be_fault_tolerant():
     with pytest.raises(ValueError, match="without configuring a work dir"):
         service.DispatchServer(service.DispatcherConfig(fault_tolerant_mode=True))
+
+
+def test_a_function_that_exits_ends_the_iteration(cluster):
+    def exits(x):
+        raise SystemExit(3)
+    dataset = tf.data.Dataset.range(3).map(lambda x: tf.numpy_function(exits, [x], tf.int64))
+    with pytest.raises(SystemExit):
+        values(dataset.apply(service.distribute("parallel_epochs", cluster())))

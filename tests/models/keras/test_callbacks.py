@@ -123,6 +123,17 @@ def test_checkpoints_and_files(tmp_path):
     assert find(str(tmp_path / "w{epoch}.h5")) == str(tmp_path / "w2.h5") and find(str(tmp_path / "no" / "x{epoch}")) is None
 
 
+def test_a_log_on_another_file_system_is_continued():
+    """`memory://` is one; errors of writing are those of files everywhere."""
+    log = "memory://test_callbacks/log.csv"
+    for append in (False, True):
+        model().fit(X, Y, epochs=2, verbose=0, callbacks=[K.callbacks.CSVLogger(log, append=append)])
+    with tf.io.gfile.GFile(log) as f:
+        assert [row["epoch"] for row in csv.DictReader(f.read().splitlines())] == ["0", "1", "0", "1"]
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        model().fit(X, Y, verbose=0, callbacks=[K.callbacks.CSVLogger("/dev/full")])
+
+
 def test_log_has_columns_for_validation_that_comes_later(tmp_path):
     model().fit(X, Y, epochs=2, verbose=0, validation_data=(X, Y), validation_freq=2,
                 callbacks=[K.callbacks.CSVLogger(str(tmp_path / "log.csv"))])

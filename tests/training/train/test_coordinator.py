@@ -90,3 +90,18 @@ def test_looper():
     assert turns == ["x"] * 3
     with pytest.raises(ValueError, match="must be a Coordinator"):
         tf.train.LooperThread(None, 1)
+
+
+def test_what_ends_a_thread_that_fills_a_queue_is_raised():
+    """SystemExit, too, or others would wait for the queue."""
+    def exits():
+        raise SystemExit(3)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        queue = tf.FIFOQueue(2, tf.float32, ())
+        tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(tf.py_func(exits, [], tf.float32))]))
+        taken, coord = queue.dequeue(), tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(sess, coord)
+        with pytest.raises(tf.errors.OutOfRangeError):
+            sess.run(taken)
+        with pytest.raises(SystemExit):
+            coord.join(threads)

@@ -7,6 +7,7 @@ from typing import Any
 from penstock._src.base import errors
 from penstock._src.base.api import export
 from penstock._src.io import paths
+from penstock._src.io.system_errors import reported
 
 
 @export("io.gfile.GFile", v1=["gfile.GFile", "gfile.Open", "gfile.FastGFile"])
@@ -147,7 +148,8 @@ class GFile:
     def __del__(self) -> None:
         for f in (getattr(self, "_reader", None), getattr(self, "_writer", None)):
             if f is not None:
-                f.close()
+                with reported():
+                    f.close()
 
 
 # -- names of both APIs ----------------------------------------------------------------------------------------------

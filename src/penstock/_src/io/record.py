@@ -16,6 +16,7 @@ from typing import Any
 from penstock._src.base import errors
 from penstock._src.base.api import export
 from penstock._src.io import crc, paths
+from penstock._src.io.system_errors import reported
 
 _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
@@ -141,13 +142,16 @@ class TFRecordWriter:
         """Closes the file."""
         if self._file is None:
             return
-        self._drain()
-        with paths.typed(self._path):
+        try:
+            self._drain()
             if self._compressor is not None:
-                self._file.write(self._compressor.flush(zlib.Z_FINISH))
-            self._file.close()
-        self._file = None
-        _open.discard(self)
+                with paths.typed(self._path):
+                    self._file.write(self._compressor.flush(zlib.Z_FINISH))
+        finally:
+            file, self._file = self._file, None
+            _open.discard(self)
+            with paths.typed(self._path):
+                file.close()
 
     def __enter__(self) -> TFRecordWriter:
         return self
@@ -157,7 +161,8 @@ class TFRecordWriter:
 
     def __del__(self) -> None:
         if getattr(self, "_file", None) is not None:
-            self.close()
+            with reported():
+                self.close()
 
 
 _open: weakref.WeakSet[TFRecordWriter] = weakref.WeakSet()
@@ -167,7 +172,8 @@ os.register_at_fork(after_in_child=_open.clear)         # the parent writes what
 def _close_all() -> None:
     """Closes the writers that a program leaves open: when its last objects are deleted, modules that `close` needs are gone."""
     for writer in list(_open):
-        writer.close()
+        with reported():
+            writer.close()
 
 
 atexit.register(_close_all)

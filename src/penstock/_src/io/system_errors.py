@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from penstock._src.base import errors
+from penstock._src.base import errors, tf_logging
 
 # Which error a number of the system is. As in TensorFlow, but for EFBIG: an OutOfRangeError would say that the data have ended.
 _NUMBERS = {
@@ -44,6 +44,15 @@ def typed(path: Any) -> Iterator[None]:
         yield
     except OSError as e:
         raise _interrupt(e, before) or typed_error(e, path) from None
+
+
+@contextlib.contextmanager
+def reported() -> Iterator[None]:
+    """Logs the error of a file where there is no caller to raise it to: in destructors, and when the process ends."""
+    try:
+        yield
+    except (OSError, errors.OpError) as e:
+        tf_logging.error("A file that was not closed is incomplete: %s", e)
 
 
 def _interrupt(error: BaseException, before: BaseException | None) -> BaseException | None:

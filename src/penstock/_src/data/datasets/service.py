@@ -317,7 +317,7 @@ def _take(session: Any, following: Any, waiting: queue.Queue, ended: threading.E
     while error is None and not ended.is_set():
         try:
             element = session.run(following)
-        except Exception as e:
+        except BaseException as e:                   # the consumer raises it
             element, error = None, e
         while not ended.is_set():
             with contextlib.suppress(queue.Full):

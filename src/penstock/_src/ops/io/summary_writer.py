@@ -10,6 +10,7 @@ from penstock._src.base import errors
 from penstock._src.graph.message_names import message_class
 from penstock._src.io import paths
 from penstock._src.io.events import EventsWriter, event_class
+from penstock._src.io.system_errors import reported
 from penstock._src.kernels import strings
 from penstock._src.ops.io.summary import audio_message, histogram_message, image_message, parse_metadata, tensor_message
 from penstock._src.ops.registry import op
@@ -36,7 +37,8 @@ class SummaryWriterResource:
             events.close()
 
     def __del__(self) -> None:
-        self.close()
+        with reported():
+            self.close()
 
 
 summary_writer = op("SummaryWriter", "-> writer: resource", "shared_name: string = '', container: string = ''", stateful=True,

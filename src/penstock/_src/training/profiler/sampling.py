@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import pathlib
 import socket
+import tempfile
 import time
 from typing import Any, NamedTuple
 
@@ -12,6 +14,7 @@ import torch
 from penstock._src.base import errors, marks
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
+from penstock._src.io import paths
 from penstock._src.training.profiler import advice
 
 
@@ -63,12 +66,14 @@ def stop(save: bool = True) -> None:
 
 def _write(profile: Any, seconds: float, folder: str) -> None:
     """Writes the trace, and beside it the advice derived from it."""
-    os.makedirs(folder, exist_ok=True)
-    start = os.path.join(folder, socket.gethostname())
-    profile.export_chrome_trace(f"{start}.trace.json.gz")
+    paths.makedirs(folder)
+    start = paths.join(folder, socket.gethostname())
+    with tempfile.TemporaryDirectory() as scratch:
+        trace = pathlib.Path(scratch, "trace.json.gz")
+        profile.export_chrome_trace(str(trace))
+        paths.write_atomically(f"{start}.trace.json.gz", trace.read_bytes())
     found = _advice(profile, seconds)
-    with open(f"{start}.advice.txt", "w") as file:
-        file.write(found.text())
+    paths.write_atomically(f"{start}.advice.txt", found.text().encode())
     logging.info("Profile in %s. %s", folder, " ".join(found.lines))
 
 

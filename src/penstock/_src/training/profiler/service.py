@@ -21,6 +21,7 @@ from google.protobuf import descriptor_pool
 from penstock._src.base import errors
 from penstock._src.base.api import export
 from penstock._src.graph.messages import declare
+from penstock._src.io import paths
 from penstock._src.training.profiler import sampling
 
 _SERVICE = "tensorflow.ProfilerService"
@@ -149,12 +150,11 @@ def trace(service_addr: str, logdir: Any, duration_ms: int, worker_list: str = "
     folder = os.path.join(os.fspath(logdir), "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))
     for address in filter(None, service_addr.split(",")):
         answer = _attempted(address, request, duration_ms / 1e3, max(1, num_tracing_attempts))
-        os.makedirs(folder, exist_ok=True)
+        paths.makedirs(folder)
         host = address.removeprefix("grpc://").replace(":", "_").replace("/", "_")
         for tool in answer.tool_data:
             if tool.name in _TOOLS:                    # no path chosen by a server
-                with open(os.path.join(folder, f"{host}.{tool.name}"), "wb") as file:
-                    file.write(tool.data)
+                paths.write_atomically(paths.join(folder, f"{host}.{tool.name}"), tool.data)
 
 
 def _attempted(address: str, request: Any, seconds: float, attempts: int) -> Any:

@@ -124,7 +124,7 @@ class QueueRunner:
                 except self._closed_types:
                     at_end = True
                     return
-        except Exception as e:
+        except BaseException as e:                   # also SystemExit of a Python function: others wait for this queue
             if coord:
                 coord.request_stop(e)
                 return

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock._src.base import errors
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
+from penstock._src.io import paths
+from penstock._src.io.file_api import GFile
 from penstock._src.models.keras.callbacks.base import Callback
 
 
@@ -39,13 +40,10 @@ class CSVLogger(Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         """Opens the file."""
         name = os.fspath(self.filename)
-        if self.append and os.path.exists(name):
-            with open(name, newline="") as f:
-                self.append_header = not bool(len(f.readline()))
-        try:
-            self.csv_file = open(name, "a" if self.append else "w", newline="")  # noqa: SIM115  (until on_train_end)
-        except FileNotFoundError as e:
-            raise errors.NotFoundError(None, None, f"{name}; {e.strerror}: the folder of the CSV file must exist.") from None
+        if self.append and paths.exists(name):
+            with GFile(name) as f:
+                self.append_header = not f.readline()
+        self.csv_file = GFile(name, "a" if self.append else "w")
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Writes a line."""

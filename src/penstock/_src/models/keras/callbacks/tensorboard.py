@@ -17,6 +17,7 @@ from penstock._src.base.api import export
 from penstock._src.base.dtypes import string
 from penstock._src.graph import context
 from penstock._src.graph.messages import Event, Summary
+from penstock._src.io import paths
 from penstock._src.io.events import EventsWriter
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.callbacks.base import Callback
@@ -184,9 +185,8 @@ class TensorBoard(Callback):
             raise ValueError("The model has no Embedding layers with the names "
                              f"{sorted(unknown)}")
         folder = os.path.join(self.log_dir, self._train)
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "projector_config.pbtxt"), "w") as f:
-            f.write("\n".join(lines) + "\n")
+        paths.makedirs(folder)
+        paths.write_atomically(paths.join(folder, "projector_config.pbtxt"), ("\n".join(lines) + "\n").encode())
 
     def on_train_end(self, logs: Any = None) -> None:
         """Closes the files, and ends a profile that is still being taken."""
