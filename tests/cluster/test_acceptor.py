@@ -1,4 +1,5 @@
 """Who gets in, and what strangers, full tables of descriptors and failing threads cannot do."""
+import contextlib
 import errno
 import fcntl
 import json
@@ -84,6 +85,21 @@ def test_a_proof_cannot_be_used_twice_or_by_the_other_side():
     proofs = {security._proof(key, role, a, b) for role in (b"server", b"client") for a in (b"1" * 32, b"2" * 32)
               for b in (b"1" * 32, b"2" * 32)}
     assert len(proofs) == 8
+
+
+def test_a_recorded_handshake_lets_nobody_in(server):
+    key, mine = security._stretched(security.secret()), b"m" * 32
+
+    def admitted(send):
+        with call_on(server) as sock:
+            theirs = sock.recv(GREETING, socket.MSG_WAITALL)
+            sock.sendall(b"penstock2" + (said := send(theirs[9:])))
+            answer = sock.recv(32, socket.MSG_WAITALL)
+            return said, answer not in (b"", bytes(32))
+    recorded, good = admitted(lambda theirs: mine + security._proof(key, b"client", theirs, mine))
+    assert good and not admitted(lambda theirs: recorded)[1]
+    assert not admitted(lambda theirs: theirs + bytes(32))[1]                       # its own challenge
+    assert not admitted(lambda theirs: mine + security._proof(key, b"server", theirs, mine))[1]
 
 
 def test_short_secrets_are_stretched():
@@ -182,6 +198,7 @@ server.join()
 
 
 def test_more_half_open_connections_than_descriptors():
+    """Silent ones, and ones that have begun the handshake."""
     spec = addresses(local=1)
     host, port = spec["local"][0].split(":")
     with subprocess.Popen([sys.executable, "-c", FEW, json.dumps(spec)], stdout=subprocess.PIPE, text=True,
@@ -189,8 +206,10 @@ def test_more_half_open_connections_than_descriptors():
         idle = []
         try:
             assert process.stdout.readline() == "up\n"
-            for _ in range(150):
+            for i in range(150):
                 idle.append(socket.create_connection((host, int(port)), timeout=60))
+                with contextlib.suppress(OSError):               # it was dropped for another one
+                    idle[-1].sendall(b"penstock2" + bytes(40) if i % 2 else b"")
             assert serves(f"grpc://{host}:{port}")
         finally:
             for sock in idle:

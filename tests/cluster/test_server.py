@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import resource
 import socket
 import struct
 import subprocess
@@ -86,7 +87,25 @@ def test_an_error_names_the_op_and_leaves_the_session_usable(server):
         assert sess.run(y, {x: [[1.0, 2.0]]}).tolist() == [[5.0]]
 
 
-def test_a_client_that_goes_away_takes_its_step_with_it(server):
+@pytest.fixture
+def crowded(request):
+    """The descriptors below a number are in use."""
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and most < 2000:
+        pytest.skip("this process may not have 2,000 descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, 2000), most))
+    held = [os.open(os.devnull, os.O_RDONLY)]
+    while held[-1] < request.param:
+        held.append(os.dup(held[0]))
+    yield
+    for descriptor in held:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
+
+
+@pytest.mark.parametrize("crowded", [0, 1100], indirect=True)
+def test_a_client_that_goes_away_takes_its_step_with_it(crowded, server):
+    """Also where `select` could not watch its connection."""
     q = tf.FIFOQueue(1, tf.float32, shared_name="q")
     x = q.dequeue()
     sess = tf.Session(server.target)
