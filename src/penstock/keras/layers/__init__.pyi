@@ -149,7 +149,6 @@ class Bidirectional(Wrapper):
     def reset_states(self) -> None: ...
     return_sequences: Any
     return_state: Any
-    stateful: Any
     supports_masking: Any
 class CategoryEncoding(_PreprocessingLayer):
     def __init__(self, num_tokens: int | None = None, output_mode: str = "multi_hot", sparse: bool = False, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
@@ -786,6 +785,7 @@ class InputLayer(_Layer):
     built: Any
     def get_config(self) -> dict[str, Any]: ...
     is_placeholder: Any
+    optional: Any
     ragged: Any
     sparse: Any
     supports_masking: Any
@@ -1066,7 +1066,6 @@ class RNN(_Layer):
     return_sequences: Any
     return_state: Any
     state_spec: Any
-    stateful: Any
     @property
     def states(self) -> Any: ...
     @states.setter

@@ -135,7 +135,7 @@ def test_a_stack_takes_one_layer_several_times(declared, times):
     matrix, last = np.array([[2.0, 1.0], [0.5, -1.0]], np.float32), np.array([[1.0], [3.0]], np.float32)
     model.set_weights([matrix, last])
     np.testing.assert_allclose(model(x), x @ np.linalg.matrix_power(matrix, times) @ last, rtol=1e-5)
-    with pytest.raises(ValueError, match="different names"):
+    with pytest.raises(ValueError, match="should have unique names"):
         model.add(tf.keras.layers.Dense(2, name=shared.name))
 
 

@@ -66,7 +66,7 @@ def test_a_stack_that_is_built_for_a_shape_knows_the_shapes_of_its_outputs():
 
 
 def test_a_stack_has_layers_of_different_names():
-    with pytest.raises(ValueError, match='there is a layer "a" already'):
+    with pytest.raises(ValueError, match='Name "a" is already the name of a layer'):
         tf.keras.Sequential([layers.Dense(2, name="a"), layers.Dense(2, name="a")])
 
 

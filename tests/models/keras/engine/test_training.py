@@ -177,9 +177,13 @@ def test_steps_are_compiled_once_per_size_of_batch():
 
 @pytest.mark.parametrize("wrong, message", [
     (lambda m, x, y: m.fit(x[:3], y, verbose=0), "same number of samples"),
-    (lambda m, x, y: m.fit(x[:, :2], y, verbose=0), r"input_\d+.*\(4,\).*\(2,\)"),
-    (lambda m, x, y: m.fit(x, np.hstack([y, y]), verbose=0), r"shape \(64, 2\).*output of shape \(None, 1\)"),
-    (lambda m, x, y: m.fit([x, x], y, verbose=0), "Expected to see 1 array"),
+    (lambda m, x, y: m.fit(x[:, :2], y, verbose=0),
+     r'Input 0 of layer "model" is incompatible with the layer: expected shape=\(None, 4\), found shape=\(32, 2\)'),
+    (lambda m, x, y: m.predict(x[:, None], verbose=0), r"expected shape=\(None, 4\), found shape=\(32, 1, 4\)"),
+    (lambda m, x, y: m.predict(x[:, 0], verbose=0), r"calling layer 'model' \(type Functional\)(.|\n)*expected min_ndim=2"),
+    (lambda m, x, y: m.fit([x, x], y, verbose=0), r'Layer "model" expects 1 input\(s\), but it received 2 input tensors'),
+    (lambda m, x, y: m.fit(x, y, epochs=-1), "Expected epochs to be positive. Received is -1."),
+    (lambda m, x, y: m.fit(x, y, class_weight={1: 1.0, 2: 1.0}), "keys from 0 to one less than the number of classes"),
     (lambda m, x, y: m.compile("sgd", "no_such_loss"), "no_such_loss"),
     (lambda m, x, y: m.compile("sgd", []), "one entry per model outputs"),
 ])
@@ -381,7 +385,7 @@ def test_targets_of_size_one_broadcast_in_2_x_only(keras):
     if tf.executing_eagerly():
         assert model.evaluate(x, y, batch_size=64, verbose=0) == pytest.approx(np.mean(y ** 2), rel=1e-5)
         model.fit(x, y, verbose=0)
-        with pytest.raises(ValueError, match="same shape"):
+        with pytest.raises(ValueError, match="Dimensions must be equal, but are 2 and 3"):
             model.fit(x, np.ones((64, 3)), verbose=0)
     else:
         with pytest.raises(ValueError, match="same shape"):
@@ -487,3 +491,24 @@ def test_weights_may_have_a_last_dimension_of_one(as_dataset, shape):
     np.testing.assert_allclose(run(model.fit).history["loss"], [5.05], rtol=1e-5)
     with pytest.raises(ValueError, match=r"cannot be\s+broadcast|same number of samples"):
         model.evaluate(x, y, sample_weight=np.ones([5, 1]), verbose=0)
+
+
+def test_a_sequential_model_takes_a_module_as_a_layer():
+    class Doubled(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = tf.Variable(2.0, name="w")
+
+        def __call__(self, x):
+            return self.w * x
+
+    model = K.Sequential([Doubled(), K.layers.Dense(1, kernel_initializer="ones")])
+    assert model(tf.ones((1, 3))).numpy().tolist() == [[6.0]]
+    assert model.layers[0].name.startswith("module_wrapper") and len(model.trainable_weights) == 3
+
+
+def test_a_class_may_declare_that_its_layers_have_a_state():
+    class Counting(K.layers.Layer):
+        stateful = True
+
+    assert Counting().stateful and not K.layers.Layer().stateful

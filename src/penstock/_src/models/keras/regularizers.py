@@ -116,7 +116,7 @@ class OrthogonalRegularizer(Regularizer):
     def __init__(self, factor: float = 0.01, mode: str = "rows"):
         if mode not in ("rows", "columns"):
             raise ValueError(f'Invalid value for argument `mode`. Expected one of {{"rows", "columns"}}. Received: {mode}')
-        self.factor, self.mode = factor, mode
+        self.factor, self.mode = K.cast_to_floatx(factor), mode
 
     def __call__(self, x: Any) -> Any:
         if K.ndim(x) != 2:
@@ -129,7 +129,7 @@ class OrthogonalRegularizer(Regularizer):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the regularizer."""
-        return {"factor": self.factor, "mode": self.mode}
+        return {"factor": float(self.factor), "mode": self.mode}
 
 
 def _factor(name: str, value: float, older: dict[str, Any]) -> float:

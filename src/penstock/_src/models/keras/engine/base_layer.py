@@ -119,6 +119,7 @@ class Layer(Connected, Losing, Weighted):
     """
 
     _batch_input_shape: tuple | None
+    _stateful = False
     _call_fn_args: list[str]
     _policy: mixed_precision.Policy
     _init_arguments: dict[str, Any] | None = None
@@ -137,7 +138,7 @@ class Layer(Connected, Losing, Weighted):
             if k not in _KEYWORDS:
                 raise TypeError("Keyword argument not understood:", k)
         self._trainable = trainable
-        self.stateful = False
+        self._stateful = False
         self.built = False
         self._input_spec: Any = None
         self.supports_masking = not getattr(self.compute_mask, "_is_default", False)
@@ -190,9 +191,9 @@ class Layer(Connected, Losing, Weighted):
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer, as plain data."""
         config: dict[str, Any] = {"name": self.name, "trainable": self.trainable}
-        if hasattr(self, "_batch_input_shape"):
-            config["batch_input_shape"] = self._batch_input_shape
-        config["dtype"] = self._dtype_config()
+        own = {"batch_input_shape": self._batch_input_shape} if hasattr(self, "_batch_input_shape") else {}
+        dtype = {"dtype": self._dtype_config()}
+        config.update({**dtype, **own} if context.process.eager else {**own, **dtype})
         if self.dynamic:
             config["dynamic"] = True
         return self._with_arguments(config) if hasattr(self.get_config, "_is_default") else config
@@ -274,8 +275,7 @@ class Layer(Connected, Losing, Weighted):
             self._clear_losses()
         with current.enter(self, inputs, build_graph, training):
             if not build_graph:
-                if self.built and self._input_spec is not None:
-                    assert_input_compatibility(self._input_spec, inputs, self.name)
+                self._check_inputs(inputs)
                 with name_scope(self._scope_of_call()):
                     self._maybe_build(inputs)
                     outputs = self._run_call(inputs, args, kwargs)
@@ -283,7 +283,7 @@ class Layer(Connected, Losing, Weighted):
                 if hasattr(self, "_set_inputs") and not self.inputs:          # type: ignore[attr-defined]
                     self._set_inputs(inputs, outputs, args, kwargs)
                 return outputs
-            assert_input_compatibility(self.input_spec, inputs, self.name)
+            self._check_inputs(inputs, True)
             with graph_of(flat).as_default(), name_scope(self._scope_of_call()):
                 self._maybe_build(inputs)
                 outputs = self._symbolic(inputs, args, kwargs)
@@ -295,6 +295,20 @@ class Layer(Connected, Losing, Weighted):
                 if hasattr(self, "_set_inputs") and not self.inputs:          # type: ignore[attr-defined]
                     self._set_inputs(inputs, outputs, args, kwargs)
             return outputs
+
+    def _check_inputs(self, inputs: Any, symbolic: bool = False) -> None:
+        """ValueError if the inputs are not what the layer accepts. Before it is built, building it checks them."""
+        if symbolic or self.built and self._input_spec is not None:
+            assert_input_compatibility(self.input_spec, inputs, self.name)
+
+    @property
+    def stateful(self) -> bool:
+        """Whether the layer keeps a state from batch to batch."""
+        return self._stateful
+
+    @stateful.setter
+    def stateful(self, value: bool) -> None:
+        self._stateful = value
 
     def _first_argument(self, kwargs: dict[str, Any]) -> Any:
         """Removes the first argument of `call` from the keywords."""

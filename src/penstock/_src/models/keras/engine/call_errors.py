@@ -1,10 +1,13 @@
 """Names the layer in the errors of its `call`: its name, its type and what it was called with."""
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from penstock._src.base import errors, nest
+from penstock._src.graph import context
 from penstock._src.graph.convert import is_tensor
+from penstock._src.models.keras.engine.call_context import in_keras_graph
 
 if TYPE_CHECKING:
     from penstock._src.models.keras.engine.base_layer import Layer
@@ -17,8 +20,12 @@ def name_layer(error: Exception, layer: Layer, inputs: Any, args: tuple, kwargs:
     if getattr(error, "_names_layer", False):
         return
     error._names_layer = True                                          # type: ignore[attr-defined]
-    who = f"layer '{layer.name}' (type {type(layer).__name__})"
+    newer = context.eager_outside_functions()
+    quote = '"' if newer and in_keras_graph() else "'"
+    who = f"layer {quote}{layer.name}{quote} (type {type(layer).__name__})"
     given = dict(zip(layer._call_fn_args, (inputs, *args), strict=False)) | kwargs
+    if newer:
+        given = {name: given.get(name, default) for name, default in _defaults(layer.call).items()} | given
     called = "".join(f"\n  • {name}={_shown(value)}" for name, value in given.items())
     before, after = f"Exception encountered when calling {who}.", f"Call arguments received by {who}:{called}"
     if isinstance(error, errors.OpError):
@@ -29,6 +36,12 @@ def name_layer(error: Exception, layer: Layer, inputs: Any, args: tuple, kwargs:
         error.add_note(f"{before}\n{after}")
 
 
+def _defaults(call: Any) -> dict[str, Any]:
+    """The arguments of a function that have defaults, and those."""
+    parameters = inspect.signature(call).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
 def _shown(value: Any) -> str:
     """Arguments as text: of tensors, shapes and types."""
     def one(x: Any) -> str:
@@ -36,4 +49,5 @@ def _shown(value: Any) -> str:
         return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
     if not nest.is_nested(value):
         return one(value)
-    return str(nest.map_structure(one, value)).replace("'", "")[:10 * _LONGEST]
+    found = str(nest.map_structure(one, value))[:10 * _LONGEST]
+    return found if context.eager_outside_functions() else found.replace("'", "")

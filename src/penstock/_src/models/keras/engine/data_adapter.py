@@ -70,7 +70,7 @@ def unpack_x_y_sample_weight(data: Any) -> tuple:
 @export("keras.utils.pack_x_y_sample_weight")
 def pack_x_y_sample_weight(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
     """The argument of a `train_step`: a single input is not wrapped in a tuple."""
-    if y is None and sample_weight is None:
+    if y is None:
         return (x,) if isinstance(x, (list, tuple)) else x
     return (x, y) if sample_weight is None else (x, y, sample_weight)
 
@@ -101,13 +101,23 @@ def _arrays(data: Any) -> Any:
 
 def make_batch(model: Any, x: Any, y: Any, weights: Any, class_weight: Any = None, check: bool = True,
                training: bool = True) -> Batch:
-    """A batch (or all the data) for a model: arrays in their layout, checked against inputs and outputs."""
+    """A batch (or all the data) for a model: arrays in their layout, checked against inputs and outputs. Eager steps get the
+    data as they are given: the model and its losses check them."""
+    if context.executing_eagerly():
+        return _batch_as_given(x, y, weights, class_weight, check)
     x, y = _conformed(x, model._input_info(), "input", check), y
     outputs = model._output_info(y)
     if y is not None:
         y = _targets(model, y, outputs, check and training)
     flat_y = model._y_list(y, outputs) if y is not None else []
     weights = _weights(model, flat_y, weights, class_weight, outputs)
+    if check:
+        standardize.check_lengths(nest.flatten(x), flat_y, nest.flatten(weights) if weights is not None else [])
+    return _laid_out(x, y, weights)
+
+
+def _laid_out(x: Any, y: Any, weights: Any) -> Batch:
+    """A batch of structures of arrays."""
     flat: list = []
 
     def place(v: Any) -> Any:
@@ -115,10 +125,20 @@ def make_batch(model: Any, x: Any, y: Any, weights: Any, class_weight: Any = Non
             return None
         flat.append(v)
         return len(flat) - 1
-    layout = Layout(*(None if s is None else nest.map_structure(place, s) for s in (x, y, weights)))
+    return Batch(Layout(*(None if s is None else nest.map_structure(place, s) for s in (x, y, weights))), flat)
+
+
+def _batch_as_given(x: Any, y: Any, weights: Any, class_weight: Any, check: bool) -> Batch:
+    """A batch of data in the structures that the user gave."""
+    x, y, weights = _arrays(x), _arrays(y), _arrays(weights)
+    if class_weight is not None and y is not None:
+        if nest.is_nested(y):
+            raise ValueError("`class_weight` is only supported for Models with a single output.")
+        standardize.check_classes(class_weight)
+        weights = standardize.combined_weights(y, weights, class_weight, None)
     if check:
-        standardize.check_lengths(nest.flatten(x), flat_y, nest.flatten(weights) if weights is not None else [])
-    return Batch(layout, flat)
+        standardize.check_lengths(*([] if part is None else nest.flatten(part) for part in (x, y, weights)))
+    return _laid_out(x, y, weights)
 
 
 def _as_given(data: Any) -> Any:
@@ -367,7 +387,8 @@ class PythonSource(Source):
             raise ValueError(f"Output of generator should be a tuple `(x, y, sample_weight)` or `(x, y)`. Found: {item}")
         x, y, w = unpack_x_y_sample_weight(item if isinstance(item, tuple) else (item,) if self._training is False or
                                            not isinstance(item, list) else tuple(item))
-        batch = make_batch(self._model, x, y, w, self._class_weight, check=not self._checked, training=self._training)
+        check = not self._checked and not context.executing_eagerly()
+        batch = make_batch(self._model, x, y, w, self._class_weight, check=check, training=self._training)
         self._checked = True
         return _eager_batch(batch) if context.executing_eagerly() else batch
 
@@ -443,6 +464,10 @@ class DatasetSource(Source):
                                  f"`{steps_name}` argument.")
             if not is_iterator(data):
                 size = _cardinality(data)
+                if size == -1 and context.executing_eagerly():
+                    raise ValueError("When providing an infinite dataset, you must specify the number of steps to run (if you "
+                                     "did not intend to create an infinite dataset, make sure to not call `repeat()` on the "
+                                     "dataset).")
                 if size == -1:
                     raise ValueError("When passing an infinitely repeating dataset, you must specify the number of steps to "
                                      f"run: please specify the `{steps_name}` argument.")
@@ -452,7 +477,8 @@ class DatasetSource(Source):
 
     def _made(self, item: Any) -> Batch:
         x, y, w = unpack_x_y_sample_weight(item)
-        batch = make_batch(self._model, x, y, w, self._class_weight, check=not self._checked, training=False)
+        check = not self._checked and not context.executing_eagerly()
+        batch = make_batch(self._model, x, y, w, self._class_weight, check=check, training=False)
         self._checked = True
         return batch
 
@@ -554,10 +580,12 @@ def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: i
     """The batches of any kind of data. `passes` is how many times training may use each row of an array."""
     if steps is not None and context.executing_eagerly():
         if steps != -1 and steps <= 0:
-            raise ValueError(f"`{steps_name}` must be positive, None or -1. Received: {steps}")
+            raise ValueError(f"{steps_name} must be positive, None or -1. Received {steps}. See `Model.fit`.")
         steps = None if steps == -1 else steps
     if isinstance(steps, float):
         steps = math.ceil(steps)                # of a program that divides the rows by the batch size
+    if context.executing_eagerly() and (is_dataset(x) or is_iterator(x) or is_sequence(x) or is_generator(x)):
+        _refuse_in_2(x, y, weights)
     if is_dataset(x) or is_iterator(x) or isinstance(x, DatasetCreator):
         _refuse_others(x, y, weights, batch_size)
         on_workers = isinstance(x, DatasetCreator) or steps is not None and is_dataset(x)
@@ -585,7 +613,7 @@ def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: i
     if batch_size is not None and not hasattr(batch_size, "__index__"):
         raise TypeError(f"`batch_size` must be an integer, got {batch_size!r}.")
     if batch_size is not None and batch_size < 1:
-        raise ValueError(f"`batch_size` must be positive, got {batch_size}.")
+        raise ValueError(f"Expected batch_size to be positive. Received is {batch_size}.")
     batch = make_batch(model, x, y, weights, class_weight, training=training)
     if any(is_symbolic(t) for t in batch.flat):
         return SymbolicSource(batch, steps, steps_name)
@@ -596,6 +624,14 @@ def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: i
 
 def _input_context() -> Any:
     return InputContext()
+
+
+def _refuse_in_2(x: Any, y: Any, weights: Any) -> None:
+    """ValueError for targets or weights beside data that have their own, as 2.x words it."""
+    kind = "dataset" if is_dataset(x) or is_iterator(x) else "`keras.utils.Sequence`" if is_sequence(x) else "python generator"
+    for name, value in (("y", y), ("sample_weight", weights)):
+        if value is not None:
+            raise ValueError(f"`{name}` argument is not supported when using {kind} as input.")
 
 
 def _refuse_others(x: Any, y: Any, weights: Any, batch_size: Any) -> None:

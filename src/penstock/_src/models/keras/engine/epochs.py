@@ -165,12 +165,19 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
         epochs = kwargs.pop("nb_epoch")
     validation_batch_size = kwargs.pop("validation_batch_size", None) or batch_size
     if kwargs:
+        if context.eager_outside_functions():
+            raise TypeError(f"Model.fit() got an unexpected keyword argument '{next(iter(kwargs))}'")
         raise TypeError(f"Unrecognized keyword arguments: {kwargs}")
     model._assert_compile_was_called()
     model._check_call_args("fit")
     verbose = _verbose(verbose)
+    if epochs < 1 and context.executing_eagerly():
+        raise ValueError(f"Expected epochs to be positive. Received is {epochs}.")
     if validation_split and validation_data is None:
         if data_adapter.is_dataset(x) or data_adapter.is_generator(x) or data_adapter.is_sequence(x):
+            if context.executing_eagerly():
+                raise ValueError("`validation_split` is only supported for Tensors or NumPy arrays, found following types in "
+                                 f"the input: {[type(x)]}")
             if data_adapter.is_dataset(x):
                 raise ValueError("`validation_split` argument is not supported when input `x` is a dataset or a dataset "
                                  f"iterator. Received: x={x}, validation_split={validation_split}")

@@ -49,7 +49,7 @@ class InputLayer(Layer):
                 raise ValueError("Only provide the input_shape OR batch_input_shape argument to InputLayer, not both at the "
                                  "same time.")
             batch_size, input_shape = (whole[0], whole[1:]) if whole else (batch_size, input_shape)
-        kwargs.pop("optional", None)                            # of later versions: nothing here depends on it
+        optional = kwargs.pop("optional", False)                # of later versions: None may be passed for the input
         if kwargs:
             raise ValueError(f"Unrecognized keyword arguments: {list(kwargs)}")
         if sparse and ragged:
@@ -68,7 +68,7 @@ class InputLayer(Layer):
         super().__init__(dtype=dtype, name=name)
         self.__dict__["_given_type"] = type_spec
         self.built, self.supports_masking = True, True
-        self.sparse, self.ragged, self.batch_size = sparse, ragged, batch_size
+        self.sparse, self.ragged, self.batch_size, self.optional = sparse, ragged, batch_size, optional
         if isinstance(input_shape, TensorShape):
             input_shape = tuple(input_shape.as_list()) if input_shape.rank is not None else None
         elif isinstance(input_shape, int):
@@ -98,8 +98,9 @@ class InputLayer(Layer):
         """The arguments that recreate the layer."""
         if self._given_type is not None:
             return {"name": self.name, "type_spec": type_config.describe(self._given_type)}
+        newer = {"optional": self.optional} if context.process.eager else {}
         return {"batch_input_shape": self._batch_input_shape, "dtype": self.dtype, "sparse": self.sparse,
-                "ragged": self.ragged, "name": self.name}
+                "ragged": self.ragged, "name": self.name, **newer}
 
 
 def _only_type(**others: Any) -> None:

@@ -28,6 +28,8 @@ class InputSpec:
         self.ndim = len(shape) if shape is not None else ndim
         self.max_ndim, self.min_ndim, self.name = max_ndim, min_ndim, name
         self.allow_last_axis_squeeze, self.optional = allow_last_axis_squeeze, optional
+        if axes is not None and not isinstance(axes, dict) and context.eager_outside_functions():
+            raise TypeError(f"Argument `axes` must be a dict. Received: {axes} of type {type(axes)}")
         try:
             self.axes = {int(k): v for k, v in (axes or {}).items()}
         except (ValueError, TypeError, AttributeError):
@@ -77,22 +79,35 @@ def assert_input_compatibility(input_spec: Any, inputs: Any, layer_name: str) ->
             raise TypeError(f"Inputs to a layer should be tensors. Got '{x}' (of type {type(x)}) as input for layer "
                             f"'{layer_name}'.")
     if len(flat) != len(specs):
-        counted = f"{len(specs)} {'input(s)' if context.eager_outside_functions() else 'inputs'}"
-        raise ValueError(f"Layer {_quoted(layer_name)} expects {counted}, but it received {len(flat)} input tensors. Inputs "
-                         f"received: {flat}")
+        raise ValueError(f"Layer {quoted(layer_name)} expects {counted(len(specs))}, but it received {len(flat)} input "
+                         f"tensors. Inputs received: {flat}")
     for i, (x, spec) in enumerate(zip(flat, specs, strict=True)):
         if spec is not None:
             _check(i, x, spec, layer_name)
 
 
-def _quoted(name: str) -> str:
+def counted(n: int) -> str:
+    """A number of inputs as messages have it."""
+    return f"{n} {'input(s)' if context.eager_outside_functions() else 'inputs'}"
+
+
+def check_dimensions(i: int, found: list, wanted: list, layer_name: str) -> None:
+    """ValueError if the i-th input of a model has other dimensions than declared. A last one of 1 may be absent."""
+    wanted = [None, *wanted[1:]]
+    cut = [dims[:-1] if dims and dims[-1] == 1 else dims for dims in (found, wanted)]
+    if any(a is not None and b is not None and a != b for a, b in zip(*cut)):
+        raise ValueError(f"Input {i} of layer {quoted(layer_name)} is incompatible with the layer: expected "
+                         f"shape={tuple(wanted)}, found shape={tuple(found)}")
+
+
+def quoted(name: str) -> str:
     """A layer's name as messages have it: in quotes, in 2.x."""
     return f'"{name}"' if context.eager_outside_functions() else name
 
 
 def _check(i: int, x: Any, spec: InputSpec, layer_name: str) -> None:
     newer = context.eager_outside_functions()
-    what = f"Input {i} of layer {_quoted(layer_name)} is incompatible with the layer: "
+    what = f"Input {i} of layer {quoted(layer_name)} is incompatible with the layer: "
     shape = x.shape if isinstance(x.shape, TensorShape) else TensorShape(x.shape)
     rank = shape.rank
     if rank is None:
@@ -117,7 +132,7 @@ def _check(i: int, x: Any, spec: InputSpec, layer_name: str) -> None:
     if spec.shape is not None:
         for wanted, found in zip(spec.shape, dims):
             if wanted is not None and found is not None and wanted != found:
-                raise ValueError(f"Input {i}{f' of layer {_quoted(layer_name)}' if newer else ''} is incompatible with "
+                raise ValueError(f"Input {i}{f' of layer {quoted(layer_name)}' if newer else ''} is incompatible with "
                                  f"{'the layer' if newer else f'layer {layer_name}'}: expected shape={spec.shape}, found "
                                  f"shape={tuple(dims) if newer else dims}")
 

@@ -81,7 +81,8 @@ class Weighted(Module):
     """The part of Layer that has variables."""
 
     _TF_MODULE_IGNORED_PROPERTIES = frozenset((
-        "_layers", "_inbound_nodes", "_outbound_nodes", "_thread", "_metrics_own", *Module._TF_MODULE_IGNORED_PROPERTIES))
+        "_layers", "_modules", "_inbound_nodes", "_outbound_nodes", "_thread", "_metrics_own",
+        *Module._TF_MODULE_IGNORED_PROPERTIES))
 
     _trainable = True
     _trainable_weights: list
@@ -164,6 +165,8 @@ class Weighted(Module):
                 layers.append(value)
                 if hasattr(value, "_use_resource_variables"):
                     value._use_resource_variables = True
+        elif isinstance(value, Module) and self._tracks_layers() and context.eager_outside_functions():
+            own["_modules"] = [m for m in own.get("_modules", ()) if m is not value] + [value]
         for v in nest.flatten(value):
             if isinstance(v, Variable):
                 self._track_variable(v)
@@ -196,6 +199,8 @@ class Weighted(Module):
         object.__delattr__(self, name)
         if value is None or any(v is value for v in self.__dict__.values()):
             return
+        if "_modules" in self.__dict__:
+            self.__dict__["_modules"] = [m for m in self.__dict__["_modules"] if m is not value]
         if has_weights(value):
             self.__dict__["_layers"] = [v for v in self.__dict__.get("_layers", ()) if v is not value]
         if isinstance(value, Variable):
@@ -237,14 +242,22 @@ class Weighted(Module):
     @property
     def trainable_weights(self) -> list:
         """The variables that training changes."""
-        return unique(self._trainable_weights + self._gather("trainable_weights")) if self.trainable else []
+        if not self.trainable:
+            return []
+        return unique(self._trainable_weights + self._gather("trainable_weights") + self._of_modules("trainable_variables"))
 
     @property
     def non_trainable_weights(self) -> list:
         """The variables that training does not change."""
         if self.trainable:
-            return unique(self._non_trainable_weights + self._gather("non_trainable_weights"))
-        return unique(self._trainable_weights + self._non_trainable_weights + self._gather("weights"))
+            return unique(self._non_trainable_weights + self._gather("non_trainable_weights") +
+                          self._of_modules("non_trainable_variables"))
+        return unique(self._trainable_weights + self._non_trainable_weights + self._gather("weights") +
+                      self._of_modules("variables"))
+
+    def _of_modules(self, attribute: str) -> list:
+        """The variables of the modules that are attributes and no layers."""
+        return [v for module in self.__dict__.get("_modules", ()) for v in getattr(module, attribute)]
 
     weights = property(lambda self: unique(self.trainable_weights + self.non_trainable_weights), doc="All variables.")
     variables = property(lambda self: self.weights, doc="All variables.")

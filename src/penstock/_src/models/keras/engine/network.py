@@ -19,6 +19,7 @@ from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.models.keras.engine import network_config
 from penstock._src.models.keras.engine.base_layer import Layer, _as_shapes, default
 from penstock._src.models.keras.engine.call_context import in_eager_or_function
+from penstock._src.models.keras.engine.input_spec import assert_input_compatibility, check_dimensions, counted, quoted
 from penstock._src.models.keras.engine.intermediate import from_inputs
 from penstock._src.models.keras.engine.layer_weights import has_weights, unique
 from penstock._src.models.keras.engine.node import Node
@@ -299,8 +300,27 @@ class Network(Layer):
             raise ValueError(f"Could not compute output {missing[0]}")
         return nest.pack_sequence_as(self._nested_outputs, [values[id(t)] for t in self.outputs])
 
+    def _check_inputs(self, inputs: Any, symbolic: bool = False) -> None:
+        """ValueError, before a layer is called, if the inputs differ from the network's own in their number or shape."""
+        if not (self._is_graph_network and context.eager_outside_functions() and self._declares_inputs):
+            super()._check_inputs(inputs, symbolic)
+            return
+        if "_set_input_spec" in self.__dict__:
+            assert_input_compatibility(self.input_spec, inputs, self.name)
+            return
+        for i, (x, reference) in enumerate(zip(self._in_order(inputs), self.inputs, strict=True)):
+            shape = getattr(x, "shape", None)
+            if shape is not None and shape.rank is not None and reference.shape.rank is not None:
+                check_dimensions(i, shape.as_list(), reference.shape.as_list(), self.name)
+
+    _declares_inputs = True                  # not inferred from data
+
     def _conform(self, inputs: Any) -> list:
         """The inputs as a flat list in the order of the network's own, in their dtypes."""
+        return [_as_input(x, reference) for x, reference in zip(self._in_order(inputs), self.inputs)]
+
+    def _in_order(self, inputs: Any) -> list:
+        """The inputs as a flat list in the order of the network's own; ValueError if there are too few or too many."""
         if isinstance(inputs, dict):
             by_key = isinstance(self._nested_inputs, dict)
             names = sorted(self._nested_inputs) if by_key else self.input_names
@@ -312,9 +332,9 @@ class Network(Layer):
         else:
             flat = nest.flatten(inputs)
         if len(flat) != len(self.inputs):
-            raise ValueError(f"Layer {self.name} expects {len(self.inputs)} inputs, but it received {len(flat)} input tensors. "
-                             f"Inputs received: {flat}")
-        return [_as_input(x, reference) for x, reference in zip(flat, self.inputs)]
+            raise ValueError(f"Layer {quoted(self.name)} expects {counted(len(self.inputs))}, but it received {len(flat)} "
+                             f"input tensors. Inputs received: {flat}")
+        return flat
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The shapes of the outputs for inputs of some shapes."""
@@ -480,7 +500,7 @@ def _as_input(x: Any, reference: Any) -> Any:
     mask = getattr(x, "_keras_mask", None)
     made = x
     rank, wanted = x.shape.rank, reference.shape.rank
-    if rank is not None and wanted is not None and hasattr(x, "_value"):
+    if rank is not None and wanted is not None and (hasattr(x, "_value") or context.eager_outside_functions()):
         if rank == wanted - 1 and reference.shape.as_list()[-1] == 1:
             made = tf.expand_dims(made, -1)
         elif rank == wanted + 1 and x.shape.as_list()[-1] == 1:

@@ -19,11 +19,13 @@ from penstock._src.models.keras.backend.state import symbolic_graph
 from penstock._src.models.keras.engine.base_layer import Layer, default
 from penstock._src.models.keras.engine.call_context import current
 from penstock._src.models.keras.engine.input_layer import Input, InputLayer
+from penstock._src.models.keras.engine.module_wrapper import ModuleWrapper
 from penstock._src.models.keras.engine.network import Network, assert_no_legacy_layers
 from penstock._src.models.keras.engine.training import Functional
 from penstock._src.models.keras.saving.saved_model import any_batch, call_spec
 from penstock._src.models.keras.utils.generic_utils import uses_earlier_configs
 from penstock._src.models.keras.utils.object_config import serialize_keras_object
+from penstock._src.state.module import Module
 
 _ONE_OUTPUT = ("All layers in a Sequential model should have a single output tensor. For multi-output layers, use the "
                "functional API.")
@@ -84,13 +86,16 @@ class Sequential(Functional):
         origin = getattr(layer, "_keras_history", (None,))[0]
         if isinstance(origin, InputLayer):
             layer = origin
+        if context.eager_outside_functions() and isinstance(layer, Module) and not isinstance(layer, Layer):
+            layer = ModuleWrapper(layer)
         if not isinstance(layer, Layer):
             raise TypeError(f"The added layer must be an instance of class Layer. Received: layer={layer} of "
                             f"type {type(layer)}.")
         assert_no_legacy_layers([layer])
         if context.eager_outside_functions() and any(layer.name == other.name and layer is not other for other in self._layers):
-            raise ValueError(f"The layers of a Sequential model need different names, and there is a layer \"{layer.name}\" "
-                             "already. Pass another `name`.")
+            raise ValueError("All layers added to a Sequential model should have unique names. Name "
+                             f"\"{layer.name}\" is already the name of a layer in this model. Update the `name` argument "
+                             "to pass a unique name.")
         self.built = False
         first = not self._layers
         set_inputs = first and self._begin(layer)
@@ -129,7 +134,7 @@ class Sequential(Functional):
     def pop(self) -> None:
         """Removes the last layer."""
         if not self.layers:
-            raise TypeError("The model has no layers.")
+            raise TypeError("There are no layers in the model.")
         self._layers.pop()
         if not self.layers:
             self.__dict__.update(outputs=None, inputs=None)
@@ -295,6 +300,10 @@ class Sequential(Functional):
         if not model.inputs and shape:
             model.build(tuple(shape))
         return model
+
+    @property
+    def _declares_inputs(self) -> bool:                                     # type: ignore[override]
+        return "_inferred_input" not in self.__dict__
 
     def _first_input_spec(self) -> Any:
         return getattr(self.layers[0], "input_spec", None) if self.layers else None      # read once: stacks begin with stacks

@@ -205,10 +205,17 @@ def weights_by_output(given: Any, names: list[str], what: str) -> list:
                     f"understood: {given}")
 
 
+def check_classes(class_weight: Any) -> None:
+    """ValueError if the classes with weights are not 0, 1 and so on."""
+    if sorted(class_weight) != list(range(len(class_weight))):
+        raise ValueError("Expected `class_weight` to be a dict with keys from 0 to one less than the number of classes, found "
+                         f"{class_weight}")
+
+
 def combined_weights(y: Any, sample_weight: Any, class_weight: Any, mode: Any) -> Any:
     """Weights of the examples from those given for them and for their classes."""
     sample_weight = as_array(sample_weight)
-    if y is not None and sample_weight is not None:
+    if y is not None and sample_weight is not None and not context.executing_eagerly():
         _check_weights(y, sample_weight, mode)
     if not isinstance(class_weight, Mapping) or y is None:
         return sample_weight

@@ -229,5 +229,6 @@ class ReLU(_Activation):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        return {**super().get_config(), "max_value": None if self.max_value is None else float(self.max_value),
-                "negative_slope": float(self.negative_slope), "threshold": float(self.threshold)}
+        plain = (lambda v: v) if context.process.eager else float
+        return {**super().get_config(), "max_value": None if self.max_value is None else plain(self.max_value),
+                "negative_slope": plain(self.negative_slope), "threshold": plain(self.threshold)}

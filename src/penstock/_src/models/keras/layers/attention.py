@@ -290,8 +290,8 @@ class EinsumDense(Layer):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        config = described(self, super().get_config(), ("equation", "activation", "bias_axes", *_WEIGHTS))
-        return {**config, "output_shape": self.partial_output_shape}
+        config = {**super().get_config(), "output_shape": self.partial_output_shape}
+        return described(self, config, ("equation", "activation", "bias_axes", *_WEIGHTS))
 
 
 _SHAPES = ("query_shape", "key_shape", "value_shape")               # in configurations

@@ -162,11 +162,11 @@ class Conv(Layer):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        config = described(self, super().get_config(), (
-            "filters", "kernel_size", "strides", "padding", "data_format", "dilation_rate", "activation", "use_bias",
+        groups = ("groups",) if self.groups != 1 or context.eager_outside_functions() else ()       # 1.x has none
+        return described(self, super().get_config(), (
+            "filters", "kernel_size", "strides", "padding", "data_format", "dilation_rate", *groups, "activation", "use_bias",
             "kernel_initializer", "bias_initializer", "kernel_regularizer", "bias_regularizer", "activity_regularizer",
             "kernel_constraint", "bias_constraint"))
-        return {**config, "groups": self.groups} if self.groups != 1 or context.eager_outside_functions() else config
 
 
 @export("keras.layers.Conv1D", "keras.layers.Convolution1D")

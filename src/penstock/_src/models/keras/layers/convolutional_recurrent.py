@@ -22,7 +22,7 @@ from penstock._src.models.keras.layers.parts import (
     read,
 )
 from penstock._src.models.keras.layers.recurrent import RNN, of_cell
-from penstock._src.models.keras.layers.rnn_cells import DropoutRNNCellMixin
+from penstock._src.models.keras.layers.rnn_cells import DropoutRNNCellMixin, with_activity
 from penstock.compat import v1 as tf
 
 
@@ -262,7 +262,7 @@ class _ConvLSTM(ConvRNN):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        config = described(self, super().get_config(), (*ConvLSTMCell._words, "activity_regularizer"))
+        config = described(self, super().get_config(), with_activity(ConvLSTMCell._words))
         del config["cell"]
         return config
 

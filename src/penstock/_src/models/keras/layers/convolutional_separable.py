@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.graph import context
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.backend.conv import layout
 from penstock._src.models.keras.engine.base_layer import Layer
@@ -51,7 +52,7 @@ class SeparableConv(Conv):
         config = described(self, super().get_config(), (
             "depth_multiplier", "depthwise_initializer", "pointwise_initializer", "depthwise_regularizer",
             "pointwise_regularizer", "depthwise_constraint", "pointwise_constraint"))
-        return {k: v for k, v in config.items() if k != "kernel_initializer"}
+        return config if context.eager_outside_functions() else {k: v for k, v in config.items() if k != "kernel_initializer"}
 
 
 @export("keras.layers.SeparableConv1D", "keras.layers.SeparableConvolution1D")

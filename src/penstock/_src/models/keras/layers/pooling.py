@@ -54,7 +54,8 @@ class Pooling(Layer):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        return described(self, super().get_config(), ("pool_size", "padding", "strides", "data_format"))
+        words = ("strides", "pool_size", "padding") if self.rank == 1 else ("pool_size", "padding", "strides")
+        return described(self, super().get_config(), (*words, "data_format"))
 
 
 @export("keras.layers.MaxPool1D", "keras.layers.MaxPooling1D")

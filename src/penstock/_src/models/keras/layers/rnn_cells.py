@@ -181,6 +181,19 @@ class _Cell(DropoutRNNCellMixin, Layer):
         return described(self, super().get_config(), self._words)
 
 
+def with_activity(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments of a layer of a cell, in the order of configurations."""
+    at = words.index("bias_regularizer") + 1
+    return (*words[:at], "activity_regularizer", *words[at:])
+
+
+def _gated(words: tuple[str, ...], *of_bias: str) -> tuple[str, ...]:
+    """The arguments of a cell with gates, in the order of configurations: the activation of the gates follows the other one,
+    and what concerns the bias its initializer."""
+    after = {"activation": ("recurrent_activation",), "bias_initializer": of_bias}
+    return tuple(w for word in words for w in (word, *after.get(word, ())))
+
+
 def _dot(x: Any, kernel: Any) -> Any:
     """A product over the last axis."""
     if len(x.shape) == 2:
@@ -236,7 +249,7 @@ class GRUCellBase(_Cell):
     units: Any
 
     gates = 3
-    _words = (*_Cell._words, "recurrent_activation", "implementation", "reset_after")
+    _words = (*_gated(_Cell._words), "implementation", "reset_after")
 
     def _bias_shape(self) -> tuple:
         return (2, 3 * self.units) if self.reset_after else (3 * self.units,)
@@ -302,7 +315,7 @@ class LSTMCellBase(_Cell):
     units: Any
 
     gates = 4
-    _words = (*_Cell._words, "recurrent_activation", "unit_forget_bias", "implementation")
+    _words = (*_gated(_Cell._words, "unit_forget_bias"), "implementation")
 
     @no_automatic_dependency_tracking
     def _set_sizes(self) -> None:

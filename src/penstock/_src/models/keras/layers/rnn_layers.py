@@ -25,6 +25,7 @@ from penstock._src.models.keras.layers.rnn_cells import (
     LSTMCell,
     LSTMCellV1,
     SimpleRNNCell,
+    with_activity,
 )
 from penstock._src.models.keras.utils.generic_utils import to_snake_case
 from penstock._src.ops.registry import get
@@ -126,7 +127,7 @@ class _Layer(RNN):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        config = described(self, super().get_config(), (*self._cell_class._words, "activity_regularizer"))
+        config = described(self, super().get_config(), with_activity(self._cell_class._words))
         del config["cell"]
         return config
 

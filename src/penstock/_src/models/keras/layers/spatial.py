@@ -41,7 +41,8 @@ class _Spatial(Layer):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        return described(self, super().get_config(), self._words if self.rank == 1 else (*self._words, "data_format"))
+        first, *rest = self._words
+        return described(self, super().get_config(), (first, *(("data_format",) if self.rank > 1 else ()), *rest))
 
 
 # -- repeating ----------------------------------------------------------------------------------------------------------

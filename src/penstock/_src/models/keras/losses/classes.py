@@ -197,7 +197,7 @@ class BinaryCrossentropy(LossFunctionWrapper):
     0.22
     """
 
-    def __init__(self, from_logits: bool = False, label_smoothing: Any = 0, reduction: Any = AUTO,
+    def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0, reduction: Any = AUTO,
                  name: str | None = "binary_crossentropy", axis: int = -1):
         extra = {"axis": axis} if axis != -1 or context.process.eager else {}          # 1.x has no such argument
         super().__init__(functions.binary_crossentropy, reduction, name, from_logits=from_logits,
@@ -222,7 +222,7 @@ class CategoricalCrossentropy(LossFunctionWrapper):
     0.693
     """
 
-    def __init__(self, from_logits: bool = False, label_smoothing: Any = 0, reduction: Any = AUTO,
+    def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0, reduction: Any = AUTO,
                  name: str | None = "categorical_crossentropy", axis: int = -1):
         extra = {"axis": axis} if axis != -1 or context.process.eager else {}          # 1.x has no such argument
         super().__init__(functions.categorical_crossentropy, reduction, name, from_logits=from_logits,

@@ -371,8 +371,8 @@ class SensitivityAtSpecificity(_AtValue):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""
-        return {**super().get_config(), "num_thresholds": self.num_thresholds, "specificity": self.specificity,
-                **self._class_config()}
+        return {**super().get_config(), **self._class_config(), "num_thresholds": self.num_thresholds,
+                "specificity": self.specificity}
 
 
 @public("SpecificityAtSensitivity")
@@ -404,8 +404,8 @@ class SpecificityAtSensitivity(_AtValue):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""
-        return {**super().get_config(), "num_thresholds": self.num_thresholds, "sensitivity": self.sensitivity,
-                **self._class_config()}
+        return {**super().get_config(), **self._class_config(), "num_thresholds": self.num_thresholds,
+                "sensitivity": self.sensitivity}
 
 
 @export("keras.metrics.PrecisionAtRecall", v2=["metrics.PrecisionAtRecall"])
@@ -437,8 +437,8 @@ class PrecisionAtRecall(_AtValue):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""
-        return {**super().get_config(), "num_thresholds": self.num_thresholds, "recall": self.recall,
-                **self._class_config()}
+        return {**super().get_config(), **self._class_config(), "num_thresholds": self.num_thresholds,
+                "recall": self.recall}
 
 
 @export("keras.metrics.RecallAtPrecision", v2=["metrics.RecallAtPrecision"])
@@ -470,5 +470,5 @@ class RecallAtPrecision(_AtValue):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""
-        return {**super().get_config(), "num_thresholds": self.num_thresholds, "precision": self.precision,
-                **self._class_config()}
+        return {**super().get_config(), **self._class_config(), "num_thresholds": self.num_thresholds,
+                "precision": self.precision}

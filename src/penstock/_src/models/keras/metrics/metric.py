@@ -161,7 +161,8 @@ def _resulting(cls: type) -> Any:
         replica = current_replica()
         compute = method if ours else user_code.traced(method)
         found = compute(self) if replica is None else replica.merge_call(lambda strategy: compute(self))
-        found = found if isinstance(found, dict) or found is None else identity(found)
+        found = None if found is None else {k: identity(v) for k, v in found.items()} if isinstance(found, dict) else \
+            identity(found)
         self.__dict__["_call_result"] = found
         return found
     return result

@@ -74,7 +74,7 @@ class MeanIoU(_Matrix):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""
-        return {**super().get_config(), "num_classes": self.num_classes, **self._described()}
+        return {"num_classes": self.num_classes, **super().get_config(), **self._described()}
 
 
 @export("keras.metrics.IoU", v2=["metrics.IoU"])
@@ -97,6 +97,8 @@ class IoU(_Matrix):
     0.333
     """
 
+    _sizes_first = False                 # in configurations
+
     def __init__(self, num_classes: int, target_class_ids: Any, name: str | None = None, dtype: Any = None,
                  ignore_class: int | None = None, sparse_y_true: bool = True, sparse_y_pred: bool = True, axis: int = -1):
         super().__init__(num_classes, name, dtype, ignore_class, sparse_y_true, sparse_y_pred, axis)
@@ -111,8 +113,9 @@ class IoU(_Matrix):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""
-        return {**super().get_config(), "num_classes": self.num_classes, "target_class_ids": self.target_class_ids,
-                **self._described()}
+        own = {"num_classes": self.num_classes, "target_class_ids": self.target_class_ids}
+        base = {"name": self.name, "dtype": self.dtype}
+        return {**(own | base if self._sizes_first else base | own), **self._described()}
 
 
 @export("keras.metrics.BinaryIoU", v2=["metrics.BinaryIoU"])
@@ -141,7 +144,7 @@ class BinaryIoU(IoU):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""
-        return {"name": self.name, "dtype": self.dtype, "target_class_ids": self.target_class_ids, "threshold": self.threshold}
+        return {"target_class_ids": self.target_class_ids, "threshold": self.threshold, "name": self.name, "dtype": self.dtype}
 
 
 @export("keras.metrics.OneHotIoU", v2=["metrics.OneHotIoU"])
@@ -162,6 +165,8 @@ class OneHotIoU(IoU):
     >>> round(float(metric.result()), 3)
     1.0
     """
+
+    _sizes_first = True
 
     def __init__(self, num_classes: int, target_class_ids: Any, name: str | None = None, dtype: Any = None,
                  ignore_class: int | None = None, sparse_y_pred: bool = False, axis: int = -1):

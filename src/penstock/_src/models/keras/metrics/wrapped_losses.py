@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 import penstock as tf
+from penstock._src.graph import context
 from penstock._src.models.keras.losses import functions
 from penstock._src.models.keras.metrics.averages import MeanMetricWrapper
 from penstock._src.models.keras.metrics.metric import public
@@ -259,7 +260,7 @@ class CategoricalCrossentropy(MeanMetricWrapper):
 
     def __init__(self, name: str | None = "categorical_crossentropy", dtype: Any = None, from_logits: bool = False,
                  label_smoothing: Any = 0, axis: int = -1):
-        extra = {} if axis == -1 else {"axis": axis}
+        extra = {} if axis == -1 and not context.process.eager else {"axis": axis}       # 1.x has no axis
         super().__init__(functions.categorical_crossentropy, name, dtype=dtype, from_logits=from_logits,
                          label_smoothing=label_smoothing, **extra)
 
@@ -283,6 +284,6 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
 
     def __init__(self, name: str | None = "sparse_categorical_crossentropy", dtype: Any = None, from_logits: bool = False,
                  axis: int = -1, ignore_class: int | None = None):
-        extra = {} if ignore_class is None else {"ignore_class": ignore_class}
-        super().__init__(functions.sparse_categorical_crossentropy, name, dtype=dtype, from_logits=from_logits, axis=axis,
-                         **extra)
+        extra = {} if ignore_class is None and not context.process.eager else {"ignore_class": ignore_class}
+        super().__init__(functions.sparse_categorical_crossentropy, name, dtype=dtype, from_logits=from_logits, **extra,
+                         axis=axis)

@@ -10,6 +10,10 @@ from penstock._src.models.keras.optimizers.optimizer import Optimizer
 from penstock._src.ops.core import identity
 from penstock.keras import initializers
 
+_STRENGTHS, _SHRINKAGE = ("l1_regularization_strength", "l2_regularization_strength"), "l2_shrinkage_regularization_strength"
+_LEGACY_ORDER = ("initial_accumulator_value", "learning_rate_power", *_STRENGTHS, "beta", _SHRINKAGE)       # in configurations
+_MODERN_ORDER = ("learning_rate_power", "initial_accumulator_value", *_STRENGTHS, _SHRINKAGE, "beta")
+
 
 @export(v1=["keras.optimizers.Ftrl"], v2=["keras.optimizers.legacy.Ftrl"])
 class FtrlV1(Optimizer):
@@ -86,8 +90,10 @@ class FtrlV1(Optimizer):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the optimizer."""
-        return {**super().get_config(), "initial_accumulator_value": self._initial_accumulator_value,
-                "l2_shrinkage_regularization_strength": self._l2_shrinkage_regularization_strength}
+        config = {**super().get_config(), "initial_accumulator_value": self._initial_accumulator_value,
+                  "l2_shrinkage_regularization_strength": self._l2_shrinkage_regularization_strength}
+        order = _MODERN_ORDER if self._modern else _LEGACY_ORDER
+        return {**{k: v for k, v in config.items() if k not in order}, **{k: config[k] for k in order}}
 
 
 Ftrl = modern(FtrlV1, "Ftrl")

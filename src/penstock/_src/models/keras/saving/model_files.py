@@ -354,7 +354,7 @@ def _load_model(filepath: Any, custom_objects: Any, compile: bool, options: Any)
         with load_context(options):
             return saved_model.load(path, custom_objects, compile)
     if not os.path.exists(path):
-        raise OSError(f"There is no file or directory {path}")
+        raise OSError(f"No file or directory found at {path}")
     if archive.is_archive(path):
         return archive.load_model(path, custom_objects, compile)
     if _is_hdf5(path):

@@ -1,6 +1,7 @@
 """Data in two parts: split_dataset."""
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def split_dataset(dataset: Any, left_size: Any = None, right_size: Any = None, s
     if isinstance(dataset, tf.data.Dataset):
         elements = list(dataset)
         if shuffle:
-            np.random.RandomState(seed).shuffle(elements)
+            random.Random(seed).shuffle(elements)
         total = len(elements)
     else:
         total = len(nest.flatten(dataset)[0])
@@ -54,9 +55,9 @@ def split_dataset(dataset: Any, left_size: Any = None, right_size: Any = None, s
             return dataset.take(0)
         stacked = nest.map_structure(lambda *values: tf.stack(values), *elements[start:start + size])
         return tf.data.Dataset.from_tensor_slices(stacked)
-    order = np.arange(total)
+    order = list(range(total))
     if shuffle:
-        np.random.RandomState(seed).shuffle(order)
+        random.Random(seed).shuffle(order)                   # tf_keras's order for a seed
     return part(0, left), part(total - right, right)
 
 

@@ -106,7 +106,6 @@ class CuDNNGRU(_RNN):
     return_sequences: Any
     return_state: Any
     state_spec: Any
-    stateful: Any
     supports_masking: Any
     time_major: Any
     units: Any
@@ -132,7 +131,6 @@ class CuDNNLSTM(_RNN):
     return_sequences: Any
     return_state: Any
     state_spec: Any
-    stateful: Any
     supports_masking: Any
     time_major: Any
     unit_forget_bias: Any

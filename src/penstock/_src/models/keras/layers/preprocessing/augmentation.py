@@ -35,6 +35,8 @@ class RandomLayer(ImageLayer):
     _generator: Any = None
 
     def __init__(self, seed: int | None = None, **kwargs: Any):
+        self._rng_type = kwargs.pop("rng_type", "stateful")
+        kwargs.pop("force_generator", None)
         super().__init__(**kwargs)
         self.seed = seed
 
@@ -80,7 +82,8 @@ class RandomLayer(ImageLayer):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        return described(self, super().get_config(), (*self._words, "seed"))
+        newer = {"rng_type": self._rng_type} if context.eager_outside_functions() else {}
+        return described(self, {**super().get_config(), **newer}, (*self._words, "seed"))
 
 
 # -- places -------------------------------------------------------------------------------------------------------------
@@ -159,7 +162,7 @@ class RandomRotation(_Moving):
     >>> tf.keras.layers.RandomRotation(0.1)
     """
 
-    _words = ("factor", "fill_mode", "interpolation", "fill_value")
+    _words = ("factor", "fill_mode", "fill_value", "interpolation")
 
     def __init__(self, factor: Any, fill_mode: str = "reflect", interpolation: str = "bilinear", seed: int | None = None,
                  fill_value: float = 0.0, **kwargs: Any):
@@ -193,7 +196,7 @@ class RandomTranslation(_Moving):
         **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
     """
 
-    _words = ("height_factor", "width_factor", "fill_mode", "interpolation", "fill_value")
+    _words = ("height_factor", "width_factor", "fill_mode", "fill_value", "interpolation")
 
     def __init__(self, height_factor: Any, width_factor: Any, fill_mode: str = "reflect", interpolation: str = "bilinear",
                  seed: int | None = None, fill_value: float = 0.0, **kwargs: Any):
@@ -225,7 +228,7 @@ class RandomZoom(_Moving):
         **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
     """
 
-    _words = ("height_factor", "width_factor", "fill_mode", "interpolation", "fill_value")
+    _words = ("height_factor", "width_factor", "fill_mode", "fill_value", "interpolation")
 
     def __init__(self, height_factor: Any, width_factor: Any = None, fill_mode: str = "reflect",
                  interpolation: str = "bilinear",
@@ -414,8 +417,9 @@ class RandomBrightness(RandomLayer):
 
     def __init__(self, factor: Any, value_range: Any = (0, 255), seed: int | None = None, **kwargs: Any):
         super().__init__(seed, **kwargs)
-        self.factor, self.value_range = factor, tuple(value_range)
+        self.value_range = tuple(value_range)
         self._bounds = _interval(factor, "factor", -1.)
+        self.factor = list(self._bounds)
 
     def _changed(self, images: Any) -> Any:
         low, high = self.value_range

@@ -42,7 +42,7 @@ class PreprocessingLayer(Layer):
         """
         if reset_state:
             self.reset_state()
-        shape = None
+        shape, was_built = None, self.built
         for i, batch in enumerate(batches(data, batch_size or self._adapted_batch)):
             if steps is not None and i >= steps:
                 break
@@ -50,6 +50,8 @@ class PreprocessingLayer(Layer):
             self.update_state(batch)
         if shape is None:
             raise ValueError(f"{type(self).__name__}.adapt() was given no data.")
+        if not was_built and not hasattr(self, "_batch_input_shape"):
+            self._batch_input_shape = (None,) * len(shape)
         if not self.built:
             self.build(tf.TensorShape([None, *shape[1:]]))
             self.built = True

@@ -253,10 +253,12 @@ class IndexLookup(Categories):
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
         config = described(self, super().get_config(), (
-            "max_tokens", "num_oov_indices", "mask_token", "oov_token", "invert", "output_mode", "sparse", "pad_to_max_tokens"))
+            "invert", "max_tokens", "num_oov_indices", "oov_token", "mask_token", "output_mode", "sparse", "pad_to_max_tokens"))
+        if not self._is_text():
+            config["vocabulary_dtype"] = self.vocabulary_dtype.name
         weights = None if self._idf is None else self._idf[self._first():].tolist()
-        return {**config, "vocabulary": self._tokens, "idf_weights": weights,
-                "vocabulary_size": self.vocabulary_size()}
+        return {**config, "idf_weights": weights, "vocabulary": self._tokens,
+                "vocabulary_size": None if self._tokens is None else self.vocabulary_size()}
 
 
 @export(*names("StringLookup"))
@@ -322,7 +324,3 @@ class IntegerLookup(IndexLookup):
                  output_mode: str = "int", sparse: bool = False, pad_to_max_tokens: bool = False, **kwargs: Any):
         super().__init__(max_tokens, num_oov_indices, mask_token, oov_token, vocabulary, vocabulary_dtype, idf_weights, invert,
                          output_mode, sparse, pad_to_max_tokens, **kwargs)
-
-    def get_config(self) -> dict[str, Any]:
-        """The arguments that recreate the layer."""
-        return {**super().get_config(), "vocabulary_dtype": self.vocabulary_dtype.name}

@@ -235,9 +235,9 @@ class Discretization(Categories):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        config = described(self, super().get_config(), ("num_bins", "epsilon", "output_mode", "sparse"))
-        learned = self.bin_boundaries if self.num_bins is None else None
-        return {**config, "bin_boundaries": learned}
+        given = self.bin_boundaries if self.num_bins is None else None
+        return described(self, {**super().get_config(), "bin_boundaries": given},
+                         ("num_bins", "epsilon", "output_mode", "sparse"))
 
 
 def _compressed(summary: np.ndarray, share: float) -> np.ndarray:

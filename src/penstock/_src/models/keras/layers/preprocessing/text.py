@@ -160,4 +160,4 @@ class TextVectorization(PreprocessingLayer):
                 "ngrams": self._ngrams_given, "output_mode": self.output_mode,
                 "output_sequence_length": self.output_sequence_length, "pad_to_max_tokens": own["pad_to_max_tokens"],
                 "sparse": own["sparse"], "ragged": self.ragged, "vocabulary": own["vocabulary"],
-                "idf_weights": own["idf_weights"], "encoding": own["encoding"], "vocabulary_size": own["vocabulary_size"]}
+                "idf_weights": own["idf_weights"], "encoding": own["encoding"], "vocabulary_size": self.vocabulary_size()}
