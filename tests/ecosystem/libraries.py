@@ -17,6 +17,7 @@ class Library(NamedTuple):
     settings: tuple[str, ...] = ()  # environment variables, NAME=value, for both sides
     root: str = ""               # a folder beside this file with what the tests import from the root of the repository
     beside: bool = False         # the tests are in folders of the package: they are copied without the package
+    own: str = ""                # a package of the tests that penstock has itself: its modules are penstock's
 
 
 # What the libraries and their tests import, TensorFlow aside; both environments have the same.
@@ -28,6 +29,8 @@ SUPPORT = ("absl-py astunparse attrs certifi charset_normalizer check_shapes clo
            "dill==0.3.8 pyarrow xxhash aiohttp aiosignal frozenlist multidict yarl propcache aiohappyeyeballs onnxruntime "
            "coloredlogs humanfriendly grain etils array_record more-itertools importlib_resources zipp portpicker "
            "psutil").split()
+
+_KERAS_2 = ("layers", "metrics", "optimizers", "engine", "saving", "utils")
 
 LIBRARIES = (
     Library("Keras 3", "keras==3.15.1", tuple(f"keras/src/{folder}" for folder in (
@@ -48,9 +51,12 @@ LIBRARIES = (
             "huggingface/transformers", "v4.46.3", "test_modeling_tf_*.py", needs=("utils", "src", "conftest.py"),
             settings=("USE_TF=1",)),                                # without PyTorch, which one side has
     Library("tf_slim", "tf_slim", ("tf_slim",)),
-    Library("tf_keras", "tf_keras==2.21.0", tuple(f"tf_keras/{folder}" for folder in (
-        "layers", "metrics", "optimizers", "engine", "saving", "utils")),
-        "keras-team/tf-keras", "v2.21.0", inner="src", beside=True),
+    Library("tf_keras", "tf_keras==2.21.0", tuple(f"tf_keras/{folder}" for folder in _KERAS_2),
+            "keras-team/tf-keras", "v2.21.0", inner="src", beside=True),
+    Library("tf.keras", "tf_keras==2.21.0", tuple(f"tf_keras/{folder}" for folder in (
+        *_KERAS_2, "callbacks_test.py", "losses_test.py", "constraints_test.py", "regularizers_test.py", "activations_test.py",
+        "initializers", "models", "mixed_precision", "preprocessing", "premade_models", "feature_column", "tests")),
+        "keras-team/tf-keras", "v2.21.0", inner="src", beside=True, own="tf_keras"),
     Library("keras-tuner", "keras-tuner==1.4.8", ("keras_tuner",), "keras-team/keras-tuner", "v1.4.7", beside=True),
     Library("tensorflow-recommenders", "tensorflow-recommenders", ("tensorflow_recommenders",),
             settings=("TF_USE_LEGACY_KERAS=1",)),                   # they want Keras 2, which tf.keras is here

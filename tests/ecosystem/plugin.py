@@ -5,15 +5,21 @@ file that gets a line of JSON per test; tests that have a line already are left 
 test that has begun and has no outcome ended the process: it counts as failed. ECOSYSTEM_SAMPLE is how many tests of a file run
 at most, evenly spread, ECOSYSTEM_SECONDS how long the tests of a file may take together. ECOSYSTEM_OTHER names the results of
 the other backend: what was run there runs here, and on penstock only what passed on TensorFlow. With ECOSYSTEM_QUICK penstock
-comes first, and TensorFlow runs only what failed on penstock.
+comes first, and TensorFlow runs only what failed on penstock. ECOSYSTEM_OWN names a package that penstock has itself (Keras 2):
+what the tests import of it is penstock's, except for the tools of its tests.
 """
 from __future__ import annotations
 
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import json
 import os
 import pathlib
+import sys
 import time
 from collections import defaultdict
+from typing import Any
 
 import pytest
 from absl import flags
@@ -30,6 +36,31 @@ spent: dict[str, float] = defaultdict(float)
 if PENSTOCK:
     import penstock
     penstock.install("v2")
+
+
+class OwnFinder(importlib.abc.MetaPathFinder):
+    """Finds the modules of a package that penstock has itself, although it is installed, and the tools of its tests, which are
+    its own files."""
+
+    def __init__(self, package: str):
+        self._package = package
+        self._keras = next(f for f in sys.meta_path if type(f).__name__ == "KerasFinder")
+        found = importlib.machinery.PathFinder.find_spec(package)
+        self._folder = pathlib.Path(found.origin).parent if found is not None and found.origin else None
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        root, *inner = fullname.split(".")
+        if root != self._package:
+            return None
+        if self._folder is not None and any("test" in part or part.endswith("_combinations") for part in inner):
+            file = self._folder.joinpath(*inner)
+            file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+            return importlib.util.spec_from_file_location(fullname, file) if file.is_file() else None
+        return self._keras.find_spec(fullname, path, target)
+
+
+if PENSTOCK and os.environ.get("ECOSYSTEM_OWN"):
+    sys.meta_path.insert(0, OwnFinder(os.environ["ECOSYSTEM_OWN"]))
 
 
 def _entries(file: pathlib.Path) -> dict[str, str]:

@@ -56,7 +56,7 @@ def sources(library: Library) -> pathlib.Path:
     """The folder of a library's tests. Those beside the package are copied alone, so that the installed package is imported."""
     if not library.repository:
         return (HOME / "libraries").resolve()
-    folder = HOME / "sources" / f"of_{library.name}".replace(" ", "_")    # no name of a package
+    folder = HOME / "sources" / f"of_{library.name}".replace(" ", "_").replace(".", "_")    # no name of a package
     if not folder.exists():
         whole = HOME / "clones" / library.repository.replace("/", "+")
         if not whole.exists():
@@ -77,7 +77,7 @@ def sources(library: Library) -> pathlib.Path:
 
 def results(library: Library, backend: str, quick: bool = False) -> pathlib.Path:
     """Where the outcomes of a library's tests are kept."""
-    return HOME / f"{library.install.partition('=')[0]}.{'quick.' * quick}{backend}.jsonl"
+    return HOME / f"{'own.' * bool(library.own)}{library.install.partition('=')[0]}.{'quick.' * quick}{backend}.jsonl"
 
 
 def run(library: Library, backend: str, options: argparse.Namespace) -> None:
@@ -88,7 +88,7 @@ def run(library: Library, backend: str, options: argparse.Namespace) -> None:
     kept, other = (results(library, b, options.quick) for b in (backend, next(b for b in BACKENDS if b != backend)))
     settings = {"ECOSYSTEM_BACKEND": backend, "ECOSYSTEM_RESULTS": str(kept), "ECOSYSTEM_SITE": str(site),
                 "ECOSYSTEM_SAMPLE": str(options.sample), "ECOSYSTEM_SECONDS": str(options.seconds),
-                "ECOSYSTEM_OTHER": str(other), "ECOSYSTEM_QUICK": str(int(options.quick)),
+                "ECOSYSTEM_OTHER": str(other), "ECOSYSTEM_QUICK": str(int(options.quick)), "ECOSYSTEM_OWN": library.own,
                 "PYTHONPATH": os.pathsep.join(path), "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3",
                 "OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1",
                 **dict(setting.split("=", 1) for setting in library.settings)}
@@ -129,7 +129,8 @@ def compared(library: Library, folder: str) -> tuple[set[str], set[str]]:
 
 def kept(library: Library, folder: str) -> list[str]:
     """The row of a folder that the page has already: of a run on another machine, or in another place."""
-    return [row for row in PAGE.read_text().splitlines() if row.startswith(f"| {library.name} | `{folder}` |")]
+    rows = PAGE.read_text().partition(BEGIN)[2].partition(END)[0].splitlines()
+    return [row for row in rows if row.startswith(f"| {library.name} | `{folder}` |")]
 
 
 def table() -> str:
