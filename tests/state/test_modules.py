@@ -48,3 +48,14 @@ def test_paths_name_each_way_to_a_variable_and_end_at_cycles():
     assert [v.name for v in root.variables] == ["s:0", "k:0"]
     found = root._flatten(predicate=lambda v: isinstance(v, tf.Variable), with_path=True)
     assert [path for path, _ in found] == [("a", "v"), ("b", "v"), ("c", 0, "v"), ("c", 1, "k", "v")]
+
+
+def test_the_name_scope_of_a_module_can_be_entered_by_hand():
+    module = tf.Module("outer")
+    assert module.name_scope is module.name_scope
+    module.name_scope.__enter__()
+    with module.name_scope as inner:
+        assert inner == "outer/"
+    named = tf.Variable(1.0, name="v").name
+    module.name_scope.__exit__(None, None, None)
+    assert named == "outer/v:0" and tf.Variable(1.0, name="v").name == "v:0"

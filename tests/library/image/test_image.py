@@ -102,6 +102,32 @@ def test_similarity():
     assert float(tf.image.total_variation(np.full((4, 4, 1), 2.0, np.float32))) == 0
 
 
+def test_padded_suppression_of_batches():
+    """Values recorded from TensorFlow 2.21."""
+    half, same = [[0, 0, 2, 2], [0, 0, 1, 2]], [[0, 0, 2, 2], [0, 0, 2, 2]]
+    for boxes, scores, size, threshold, lowest, expected in (
+            ([same], [[.5, .9]], 4, 1.0, -np.inf, ([[1, 0, 0, 0]], [1])),
+            ([half], [[.5, .9]], 4, 0.5, -np.inf, ([[1, 0, 0, 0]], [1])),
+            ([half], [[.5, .9]], 3, 0.6, -np.inf, ([[1, 0, 0]], [2])),
+            ([half], [[.5, .9]], 4, 0.6, 0.5, ([[1, 0, 0, 0]], [1])),
+            ([half], [[-1., -2.]], 3, 0.6, -np.inf, ([[0, 1, 0]], [2])),
+            ([[[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 1]]], [[.5, .9, .1]], 3, 0.5, -np.inf, ([[2, 0, 0]], [1])),
+            (half, [.5, .9], 4, 0.5, -np.inf, ([1, 0, 0, 0], 1)),
+            ([[half, same], [same, half]], [[[.5, .9], [.3, .2]], [[.1, .2], [.5, .4]]], 3, .45, -np.inf,
+             ([[[1, 0, 0], [0, 0, 0]], [[1, 0, 0], [0, 0, 0]]], [[1, 1], [1, 1]]))):
+        made = tf.image.non_max_suppression_padded(np.array(boxes, "f"), np.array(scores, "f"), size, threshold, lowest, True)
+        assert tuple(t.numpy().tolist() for t in made) == expected
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, 4]), tf.TensorSpec([None, None])])
+    def padded(boxes, scores):
+        indices, counts = tf.image.non_max_suppression_padded(boxes, scores, 3, 0.4, pad_to_max_output_size=True)
+        assert indices.shape.as_list() == [None, 3] and counts.shape.as_list() == [None]
+        return indices, counts
+    assert [t.numpy().tolist() for t in padded([half, same], [[.5, .9], [.9, .5]])] == [[[1, 0, 0], [0, 0, 0]], [1, 1]]
+    with pytest.raises(ValueError, match="must be True for batched input"):
+        tf.image.non_max_suppression_padded([half], [[.5, .9]], 3)
+
+
 def test_suppression_keeps_the_best_of_each_cluster():
     boxes = np.array([[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 10, 1, 11]], np.float32)
     assert tf.image.non_max_suppression(boxes, [0.5, 0.9, 0.7], 3, 0.5).numpy().tolist() == [1, 2]

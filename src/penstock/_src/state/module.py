@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock._src.base import nest
 from penstock._src.base.api import export
-from penstock._src.graph.scopes import name_scope
+from penstock._src.graph.scopes import name_scope, name_scope_v2
 from penstock._src.state.auto_trackable import AutoTrackable
 from penstock._src.state.variables.variable import Variable
 
@@ -43,14 +43,14 @@ class Module(AutoTrackable):
                              "valid class name).")
         self._name = name
         with name_scope(name) as scope:
-            self._scope_name = scope
+            self._name_scope = name_scope_v2(scope)
 
     name = property(lambda self: self._name, doc="The name: as given, or derived from the class.")
 
     @property
     def name_scope(self) -> Any:
         """A name scope for the ops and variables of the module."""
-        return _Reentered(self._scope_name)
+        return self._name_scope
 
     @property
     def variables(self) -> tuple:
@@ -91,22 +91,6 @@ class Module(AutoTrackable):
 
 def _is_variable(value: Any) -> bool:
     return isinstance(value, Variable)
-
-
-class _Reentered:
-    """A name scope that can be entered repeatedly."""
-
-    def __init__(self, name: str):
-        self.name = name
-        self._open: list = []
-
-    def __enter__(self) -> str:
-        scope = name_scope(self.name if self.name.endswith("/") else self.name + "/")
-        self._open.append(scope)
-        return scope.__enter__()
-
-    def __exit__(self, *exc: Any) -> Any:
-        return self._open.pop().__exit__(*exc)
 
 
 def _parts(path: tuple, leaf: Any, expand: bool) -> list:

@@ -53,11 +53,38 @@ def non_max_suppression_padded(boxes: Any, scores: Any, max_output_size: Any, io
                                score_threshold: float = float("-inf"), pad_to_max_output_size: bool = False,
                                name: str | None = None, sorted_input: bool = False, canonicalized_coordinates: bool = False,
                                tile_size: int = 512) -> tuple:
-    """(indices, number of valid ones), the indices padded with zeros if requested."""
+    """(indices, number of valid ones), the indices padded with zeros if requested.
+
+    Padded, the boxes may be a batch [..., n, 4]. Then a box is dropped also if its overlap is exactly the threshold, or if none
+    of its coordinates is positive, as boxes that are padding are.
+
+    >>> boxes = [[[0., 0., 1., 1.], [0., 0., 1., 0.9], [2., 2., 3., 3.]]]
+    >>> [t.numpy().tolist() for t in tf.image.non_max_suppression_padded(boxes, [[0.5, 0.9, 0.3]], 3,
+    ...                                                                  pad_to_max_output_size=True)]
+    [[[1, 2, 0]], [2]]
+    """
     with tf.name_scope(name, "non_max_suppression_padded"):
-        return tuple(tf.raw_ops.NonMaxSuppressionV4(
-            boxes=boxes, scores=scores, max_output_size=max_output_size, iou_threshold=iou_threshold,
-            score_threshold=score_threshold, pad_to_max_output_size=pad_to_max_output_size))
+        boxes, scores = tf.convert_to_tensor(boxes), tf.convert_to_tensor(scores)
+        if not pad_to_max_output_size and boxes.shape.rank not in (2, None):
+            raise ValueError("'pad_to_max_output_size' (value False) must be True for batched input")
+        threshold = tf.convert_to_tensor(iou_threshold, tf.float32)
+        if pad_to_max_output_size:
+            threshold = tf.raw_ops.NextAfter(x1=threshold, x2=tf.constant(float("-inf")))
+            lowest = tf.constant(float("-inf"), scores.dtype)
+            scores = tf.where_v2(tf.reduce_any(boxes > 0, -1), scores, lowest)
+
+        def chosen(image: tuple) -> tuple:
+            return tuple(tf.raw_ops.NonMaxSuppressionV4(
+                boxes=image[0], scores=image[1], max_output_size=max_output_size, iou_threshold=threshold,
+                score_threshold=score_threshold, pad_to_max_output_size=pad_to_max_output_size))
+        if boxes.shape.rank in (2, None):
+            return chosen((boxes, scores))
+        batch = tf.shape(scores)[:-1]
+        images = tf.reshape(boxes, [-1, tf.shape(boxes)[-2], 4]), tf.reshape(scores, [-1, tf.shape(scores)[-1]])
+        indices, counts = tf.map_fn(chosen, images, dtype=(tf.int32, tf.int32))
+        indices = tf.reshape(indices, tf.concat([batch, [max_output_size]], 0))
+        return tf.ensure_shape(indices, [*scores.shape[:-1], tf.get_static_value(max_output_size)]), \
+            tf.ensure_shape(tf.reshape(counts, batch), scores.shape[:-1])
 
 
 @export("image.non_max_suppression_overlaps")
