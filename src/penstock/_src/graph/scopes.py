@@ -182,6 +182,22 @@ def op_scope(values: Any, name: Any, default_name: Any = None) -> Iterator[str]:
         yield scope
 
 
+class _EagerDevice:
+    """The device of eager ops for a block; may be entered repeatedly, and inside itself."""
+
+    def __init__(self, name: str):
+        self._name = name
+        self._entered: list = []
+
+    def __enter__(self) -> None:
+        inner = context.device(merge_names(context.state.device or "", self._name) if self._name else None)
+        self._entered.append(inner)
+        return inner.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        self._entered.pop().__exit__(*exc)
+
+
 @export(v1=["device"])
 def device(device_name_or_function: Any) -> Any:
     """A context manager: ops made inside go to the device (text, DeviceSpec, function of the op, or None).
@@ -201,8 +217,7 @@ def device(device_name_or_function: Any) -> Any:
     if context.executing_eagerly():
         if callable(device_name_or_function):
             raise RuntimeError("tf.device does not support functions when eager execution is enabled.")
-        name = device_text(device_name_or_function)
-        return context.device(merge_names(context.state.device or "", name) if name else None)
+        return _EagerDevice(device_text(device_name_or_function))
     return context.current_graph().device(device_name_or_function)
 
 
