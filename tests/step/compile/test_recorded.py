@@ -378,3 +378,26 @@ def test_a_training_step_of_convolutions_and_pools_is_recorded():
     found, made = trained(None)
     np.testing.assert_allclose(found, trained(OFF)[0], rtol=1e-4)
     assert made
+
+
+def test_a_rate_that_is_set_between_steps_is_no_constant(monkeypatch):
+    """Each attempt to record with a constant that changes would be in vain: one is enough, and assignments end nothing."""
+    monkeypatch.setattr(recorded, "_AFTER", 4)
+    made = []
+    monkeypatch.setattr(recorded, "Recorder", lambda: made.append(None) or Recorder())
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x, fed = tf.placeholder(tf.float32, [4, 3]), tf.placeholder(tf.float32, [])
+        w, rate, total, count = (tf.Variable(v, use_resource=True) for v in (np.ones((3, 2), "f"), 0.5, 0.0, 0.0))
+        loss = tf.reduce_mean(tf.square(tf.matmul(tf.tanh(x), w)))
+        learn = tf.assign_sub(w, rate * tf.gradients(loss, w)[0])
+        step = tf.group(learn, tf.assign_add(total, loss), tf.assign_add(count, 1.0))
+        change = tf.assign(rate, fed)
+        sess.run(tf.global_variables_initializer())
+        given, expected = np.random.RandomState(0).randn(4, 3).astype("f"), np.ones((3, 2), "f")
+        for i in range(12):
+            sess.run(change, {fed: 0.5 / (1 + i // 2)})
+            sess.run(step, {x: given})
+            h = np.tanh(given)
+            expected = expected - 0.5 / (1 + i // 2) * 2 * h.T @ (h @ expected) / 8
+        np.testing.assert_allclose(sess.run(w), expected, rtol=1e-4)
+        assert len(recordings(sess)) == len(made) == 2               # of the step, and of the assignment

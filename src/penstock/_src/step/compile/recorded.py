@@ -9,7 +9,9 @@ A recording is tested on copies before it is used. It is valid while feeds and v
 steps run the program itself. A step that fails is repeated by the program, on copies, to find the error and its op.
 
 Variables with one element that a program only reads (a learning rate, the decay of an average) are constants of its recording:
-kernels take such values as Python numbers. The step is recorded again after an assignment to one of them.
+kernels take such values as Python numbers. The step is recorded again after an assignment to one of them. Those that changed
+while the recording was due (sums of a metric, a rate that a callback sets) are variables from the start: each attempt with a
+constant that changes is in vain, and takes as long as many steps.
 """
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ _LONGEST_EACH = 1e-4         # seconds of each statement
 _MOST_OPAQUE = 0.3           # as a share of the statements: each of them ends a script
 _LARGEST = 64 << 20          # the most bytes of variables: they are copied for the test
 _AGAIN = 8                   # runs before it is recorded again, after a constant of the recording has changed
-_MOST_CHANGES = 4            # changes of one variable, until it is no longer a constant
+_MOST_CHANGES = 2            # changes of one variable, until it is no longer a constant
 
 _PLAIN = (torch.Tensor, int, float, complex, tuple, type(None))     # constants of a program that are not state
 
@@ -94,6 +96,7 @@ class Recorded(Program):
         self._seen: list[Any] = [lambda: None for _ in self._held]       # their values when they were last inspected
         self._constants: list[tuple[str, Any, torch.Tensor]] = []     # variables with their values in the recording
         self._changes: collections.Counter[str] = collections.Counter()
+        self._noted: dict[str, torch.Tensor] = {}    # values of one element when a recording became due
 
     def run(self, ctx: Any, *feeds: Any) -> tuple:
         """One step."""
@@ -102,6 +105,8 @@ class Recorded(Program):
             if self._holds(feeds) and self._constant(alone):
                 return self._replayed(shared if self._crowded() else alone, ctx, feeds)
         elif self._left > 0:
+            if not self._noted:
+                self._noted = dict(self._single())
             self._left -= 1
             if self._left <= 0 and self._lock.acquire(blocking=False):
                 try:
@@ -117,8 +122,13 @@ class Recorded(Program):
         if changed and self.alone is recording:
             self._changes.update(changed)
             self.alone = self.shared = None          # the constants are kept: another thread may be comparing them
-            self._left = _AGAIN
+            self._left, self._noted = _AGAIN, {}
         return not changed
+
+    def _single(self) -> list[tuple[str, torch.Tensor]]:
+        """The variables of one element, with their values. While a value is referenced, an assignment replaces it."""
+        values = [(name, v.value) for name, v in self._variables.items()]
+        return [(name, value) for name, value in values if isinstance(value, torch.Tensor) and value.numel() == 1]
 
     @property
     def unlocked(self) -> bool:     # type: ignore[override]
@@ -170,8 +180,9 @@ class Recorded(Program):
     def _record(self, ctx: Any, feeds: tuple) -> None:
         """Records with all one-element variables as constants, except for those that change."""
         changing = {name for name, times in self._changes.items() if times >= _MOST_CHANGES}
+        changing |= {name for name, value in self._single() if self._noted.get(name, value) is not value}
         while True:
-            fixed = {name for name, v in self._variables.items() if v.read().numel() == 1} - changing
+            fixed = {name for name, _ in self._single()} - changing
             try:
                 self._record_with(fixed, ctx, feeds)
                 return
