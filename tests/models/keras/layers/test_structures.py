@@ -33,6 +33,18 @@ def test_several_inputs_and_outputs_at_each_step(batch):
         assert np.allclose(a[:, t], one, atol=1e-6) and np.allclose(b[:, t], two, atol=1e-6)
 
 
+def test_a_model_of_layers_without_output_shapes_at_each_step():
+    """The result of each step has the shape; layers of users seldom say it."""
+    class Summed(K.layers.Layer):
+        def call(self, x):
+            return tf.reduce_sum(x * x, 1)
+    words = K.Input([5, 3])
+    outputs = L.TimeDistributed(K.Model(words, Summed()(words)))(inputs := K.Input([4, 5, 3]))
+    assert outputs.shape.as_list() == [None, 4, 3]
+    x = np.random.RandomState(0).rand(2, 4, 5, 3).astype("f")
+    np.testing.assert_allclose(K.Model(inputs, outputs)(x), (x * x).sum(2), rtol=1e-5)
+
+
 def test_hash_of_sparse_and_ragged_inputs():
     words = ["omar", "stringer", "marlo", "wire", "skywalker"]
     indices = [[0, 0], [1, 0], [1, 1], [2, 0], [2, 1]]

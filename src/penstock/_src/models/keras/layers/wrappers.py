@@ -110,8 +110,7 @@ class TimeDistributed(Wrapper):
         if mask is not None and has_arg(self.layer.call, "mask"):
             more["mask"] = nest.map_structure(_flat, mask)
         outputs = self.layer(nest.map_structure(_flat, inputs), **more)
-        shapes = self.compute_output_shape(nest.map_structure(K.int_shape, inputs))
-        return nest.map_structure(lambda o, s: _with_steps(o, K.mixed_shape(first)[1], dims_of(s)[2:]), outputs, shapes)
+        return nest.map_structure(lambda o: _with_steps(o, K.mixed_shape(first)[1]), outputs)
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """The mask of the layer's outputs, or that of the time steps."""
@@ -144,11 +143,9 @@ def _flat(x: Any) -> Any:
     return None if x is None else tf.reshape(x, [-1, *K.mixed_shape(x)[2:]])
 
 
-def _with_steps(x: Any, steps: Any, known: Any = ()) -> Any:
-    """The time axis again; of the other sizes, those that are `known` are static."""
-    own = K.mixed_shape(x)[1:]
-    known = known or [None] * len(own)
-    return tf.reshape(x, [-1, steps, *(o if k is None else k for o, k in zip(own, known, strict=True))])
+def _with_steps(x: Any, steps: Any) -> Any:
+    """The time axis again."""
+    return tf.reshape(x, [-1, steps, *K.mixed_shape(x)[1:]])
 
 
 def _any_of_step(mask: Any) -> Any:
