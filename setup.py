@@ -48,10 +48,10 @@ EXTENSIONS = [
     Extension("penstock._src.kernels._resize", [f"{KERNELS}/_resize.c"], depends=[f"{KERNELS}/_threads.h"],
               extra_compile_args=["-O3"], optional=True),
     Extension("penstock._src.kernels._updates", [f"{KERNELS}/_updates.c"],
-              depends=[f"{KERNELS}/{name}.h" for name in ("_rules", "_rules_lanes", "_threads")],
+              depends=[f"{KERNELS}/{name}.h" for name in ("_rules", "_rules_processors", "_rules_lanes", "_threads")],
               extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
     Extension("penstock._src.kernels._keyed", [f"{KERNELS}/_keyed.c"],
-              depends=[f"{KERNELS}/{name}.h" for name in ("_rules", "_rules_lanes", "_threads")],
+              depends=[f"{KERNELS}/{name}.h" for name in ("_rules", "_rules_processors", "_rules_lanes", "_threads")],
               extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
 ]
 setup(ext_modules=EXTENSIONS if has_compiler() and os.environ.get("PENSTOCK_PURE") != "1" else [])

@@ -545,7 +545,7 @@ typedef struct {
     uint8_t *found;
     Rule rule;
     int64_t slots[MOST_SLOTS];
-    float numbers[NUMBERS];
+    double numbers[NUMBERS];
     int counts;
     int64_t done, failed;
 } Batch;
@@ -697,7 +697,7 @@ static void apply_in(Batch *b, Shard *s, int64_t from, int64_t to)
             memcpy(sum, grads[row->place], (size_t)n * sizeof *sum);
             grads[row->place] = sum;
         }
-        here.add_row(n, sum, grad);
+        here.floats.add_row(n, sum, grad);
     }
     if (rows == NULL || grads == NULL)
         __atomic_store_n(&b->failed, ENOMEM, __ATOMIC_RELAXED);
@@ -1078,7 +1078,7 @@ static PyObject *apply(PyObject *self, PyObject *args)
     if (rule < 0 || rule >= KINDS || PyTuple_GET_SIZE(slots) != slots_of[rule])
         return PyErr_Format(PyExc_ValueError, "a rule was given slots that it does not take");
     Batch b = {.table = table_of(capsule), .work = APPLY, .in = (const float *)(uintptr_t)grad, .step = step,
-               .rule = here.rules[rule]};
+               .rule = here.floats.rules[rule]};
     for (int i = 0; i < slots_of[rule]; i++) {
         b.slots[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(slots, i));
         if (b.slots[i] < 0 || b.slots[i] + b.table->dim > b.table->stride)

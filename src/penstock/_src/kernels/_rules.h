@@ -1,4 +1,4 @@
-/* The rules of optimizers (float32): what becomes of the elements of a variable and of its slots by a gradient, written once and
+/* The rules of optimizers (float32 and float64): what becomes of the elements of a variable and of its slots by a gradient, written once and
    compiled for each kind of processor (_rules_lanes.h). _updates.c runs them on dense variables, _keyed.c on the rows of keys;
    the rules in ops/nn/training.py are the definition, and say which rule here does the same, with which numbers. */
 #ifndef PENSTOCK_RULES_H
@@ -6,22 +6,22 @@
 #include "_threads.h"
 #include <math.h>
 
-typedef void (*Rule)(int64_t count, const float *n, float *restrict var, float *restrict s0, float *restrict s1,
-                     float *restrict s2, const float *restrict grad);
+typedef void (*Rule)(int64_t count, const double *n, void *var, void *s0, void *s1, void *s2, const void *grad);
 
-typedef void (*AddRow)(int64_t, float *restrict, const float *restrict);
-typedef struct { const Rule *rules; AddRow add_row; } Processor;
+typedef void (*AddRow)(int64_t, void *restrict, const void *restrict);
+typedef struct { const Rule *rules; AddRow add_row; } Lanes;           /* for one type of elements */
+typedef struct { Lanes floats, doubles; } Processor;
 
 #define TOWARDS(average, value, share) average += ((value) - average) * (share)
 #define SIGN(x) ((x) > 0.f ? 1.f : (x) < 0.f ? -1.f : (x))
-#define SHRUNK(x, by) (fabsf(x) > (by) || (x) != (x) ? (x) - copysignf(by, x) : 0.f)
-#define POWER(x) powf(x, n4)
+#define SHRUNK(x, by) (MATH(fabs)(x) > (by) || (x) != (x) ? (x) - MATH(copysign)(by, x) : 0.f)
+#define POWER(x) MATH(pow)(x, n4)
 #define NOT_LESS(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
 #define LEADER(ROOT)                                                                                                       \
     do {                                                                                                                  \
-        const float sum = a + q, now = ROOT(sum), before = ROOT(a);                                                       \
+        const REAL sum = a + q, now = ROOT(sum), before = ROOT(a);                                                       \
         b += g + 2.f * n3 * v - (now - before) / n0 * v;                                                                  \
-        const float sign = b > 0.f ? n1 : -n1, size = b > 0.f ? b : -b;                                                   \
+        const REAL sign = b > 0.f ? n1 : -n1, size = b > 0.f ? b : -b;                                                   \
         v = size > n1 || b != b ? (sign - b) / (now / n0 + 2.f * n2) : 0.f;                                               \
         a = sum;                                                                                                          \
     } while (0)
@@ -35,34 +35,34 @@ typedef struct { const Rule *rules; AddRow add_row; } Processor;
     EACH(MOMENTUM_NESTEROV, 1, 0, a = a * n1 + g; v = v - n0 * g - n1 * n0 * a)                                           \
     EACH(KERAS_MOMENTUM, 1, 0, a = a * n1 - n0 * g; v += a)                                                               \
     EACH(KERAS_MOMENTUM_NESTEROV, 1, 0, a = a * n1 - n0 * g; v = v + n1 * a - n0 * g)                                     \
-    EACH(ADAM, 2, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; v -= n0 * a / (sqrtf(b) + n4))                               \
-    EACH(ADAM_NESTEROV, 2, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; v -= n0 * (a * (1.f - n1) + g * n1) / (sqrtf(b) + n4)) \
-    EACH(ADAM_AMSGRAD, 3, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; c = NOT_LESS(b, c); v -= n0 * a / (sqrtf(c) + n4))    \
-    EACH(ADAMAX, 2, 0, TOWARDS(a, g, n1); b = NOT_LESS(fabsf(g), b * n2); v -= n0 * a / (b + n4))                         \
-    EACH(NADAM, 2, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; v -= n0 * (n5 * g + n6 * a) / (sqrtf(b * n[7]) + n4))       \
-    EACH(ADAGRAD, 1, 1, a += q; v -= n0 * (g / sqrtf(a)))                                                                 \
-    EACH(ADAGRAD_KEPT, 1, 1, v -= n0 * (g / sqrtf(a)))                                                                    \
-    EACH(ADAGRAD_V2, 1, 1, a += q; v -= n0 * g / (sqrtf(a) + n1))                                                         \
-    EACH(ADAGRAD_V2_KEPT, 1, 1, v -= n0 * g / (sqrtf(a) + n1))                                                            \
-    EACH(KERAS_ADAGRAD, 1, 1, a += q; v -= n0 * g / sqrtf(a + n1))                                                        \
-    EACH(PROXIMAL_ADAGRAD, 1, 0, a += q; const float rate = n0 / sqrtf(a);                                                \
+    EACH(ADAM, 2, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; v -= n0 * a / (MATH(sqrt)(b) + n4))                               \
+    EACH(ADAM_NESTEROV, 2, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; v -= n0 * (a * (1.f - n1) + g * n1) / (MATH(sqrt)(b) + n4)) \
+    EACH(ADAM_AMSGRAD, 3, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; c = NOT_LESS(b, c); v -= n0 * a / (MATH(sqrt)(c) + n4))    \
+    EACH(ADAMAX, 2, 0, TOWARDS(a, g, n1); b = NOT_LESS(MATH(fabs)(g), b * n2); v -= n0 * a / (b + n4))                         \
+    EACH(NADAM, 2, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; v -= n0 * (n5 * g + n6 * a) / (MATH(sqrt)(b * n7) + n4))       \
+    EACH(ADAGRAD, 1, 1, a += q; v -= n0 * (g / MATH(sqrt)(a)))                                                                 \
+    EACH(ADAGRAD_KEPT, 1, 1, v -= n0 * (g / MATH(sqrt)(a)))                                                                    \
+    EACH(ADAGRAD_V2, 1, 1, a += q; v -= n0 * g / (MATH(sqrt)(a) + n1))                                                         \
+    EACH(ADAGRAD_V2_KEPT, 1, 1, v -= n0 * g / (MATH(sqrt)(a) + n1))                                                            \
+    EACH(KERAS_ADAGRAD, 1, 1, a += q; v -= n0 * g / MATH(sqrt)(a + n1))                                                        \
+    EACH(PROXIMAL_ADAGRAD, 1, 0, a += q; const REAL rate = n0 / MATH(sqrt)(a);                                                \
          v = SHRUNK(v - rate * g, rate * n1) / (1.f + rate * n2))                                                         \
-    EACH(ADAGRAD_DA, 2, 0, a += g; b += q; v = -n0 * SHRUNK(a, n1) / (sqrtf(b) + n2))                                     \
-    EACH(ADAGRAD_DECAY, 2, 0, const float less = a * n2; const int due = b < n1;                                          \
-         a = due ? (less < n3 ? n3 : less) : a; b += due ? 1.f : 0.f; a += q; v -= n0 * (g / sqrtf(a)))                   \
-    EACH(ADADELTA, 2, 0, a = a * n1 + q * (1.f - n1); const float ratio = sqrtf((b + n2) / (a + n2));                     \
+    EACH(ADAGRAD_DA, 2, 0, a += g; b += q; v = -n0 * SHRUNK(a, n1) / (MATH(sqrt)(b) + n2))                                     \
+    EACH(ADAGRAD_DECAY, 2, 0, const REAL less = a * n2; const int due = b < n1;                                          \
+         a = due ? (less < n3 ? n3 : less) : a; b += due ? 1.f : 0.f; a += q; v -= n0 * (g / MATH(sqrt)(a)))                   \
+    EACH(ADADELTA, 2, 0, a = a * n1 + q * (1.f - n1); const REAL ratio = MATH(sqrt)((b + n2) / (a + n2));                     \
          v -= n0 * ratio * g; b = b * n1 + ratio * ratio * q * (1.f - n1))                                                \
-    EACH(RMSPROP, 2, 0, a = a * n1 + q * (1.f - n1); b = b * n2 + n0 * g / sqrtf(a + n3); v -= b)                         \
+    EACH(RMSPROP, 2, 0, a = a * n1 + q * (1.f - n1); b = b * n2 + n0 * g / MATH(sqrt)(a + n3); v -= b)                         \
     EACH(CENTERED_RMSPROP, 3, 0, TOWARDS(a, g, 1.f - n1); b = b * n1 + q * (1.f - n1);                                    \
-         c = c * n2 + n0 * g / sqrtf(b - a * a + n3); v -= c)                                                             \
-    EACH(KERAS_RMSPROP, 1, 0, a = a * n1 + q * (1.f - n1); v -= n0 * g / sqrtf(a + n3))                                   \
+         c = c * n2 + n0 * g / MATH(sqrt)(b - a * a + n3); v -= c)                                                             \
+    EACH(KERAS_RMSPROP, 1, 0, a = a * n1 + q * (1.f - n1); v -= n0 * g / MATH(sqrt)(a + n3))                                   \
     EACH(KERAS_CENTERED_RMSPROP, 2, 0, TOWARDS(a, g, 1.f - n1); b = b * n1 + q * (1.f - n1);                              \
-         v -= n0 * g / sqrtf(b - a * a + n3))                                                                             \
-    EACH(FTRL, 2, 0, LEADER(sqrtf))                                                                                       \
+         v -= n0 * g / MATH(sqrt)(b - a * a + n3))                                                                             \
+    EACH(FTRL, 2, 0, LEADER(MATH(sqrt)))                                                                                       \
     EACH(FTRL_POWER, 2, 0, LEADER(POWER))                                                                                 \
     EACH(ADD_SIGN, 1, 0, TOWARDS(a, g, n3); v -= n0 * (n1 + n2 * SIGN(g) * SIGN(a)) * g)                                  \
-    EACH(POWER_SIGN, 1, 0, TOWARDS(a, g, n2); v -= n0 * expf(n1 * SIGN(g) * SIGN(a)) * g)                                 \
-    EACH(LION, 1, 0, const float way = a * n1 + g * (1.f - n1); v -= n0 * SIGN(way); a = a * n2 + g * (1.f - n2))
+    EACH(POWER_SIGN, 1, 0, TOWARDS(a, g, n2); v -= n0 * MATH(exp)(n1 * SIGN(g) * SIGN(a)) * g)                                 \
+    EACH(LION, 1, 0, const REAL way = a * n1 + g * (1.f - n1); v -= n0 * SIGN(way); a = a * n2 + g * (1.f - n2))
 
 #define NUMBER(rule, slots, still, ...) rule,
 enum { RULES(NUMBER) KINDS, NUMBERS = 8, MOST_SLOTS = 3 };
@@ -72,30 +72,18 @@ static const char *const rule_names[] = {RULES(TEXT)};
 #define SLOTS_OF(rule, slots, still, ...) slots,
 static const int slots_of[] = {RULES(SLOTS_OF)};
 
-#if defined(__x86_64__)
-#define NAME(name) name##_512
-#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma,prefer-vector-width=512")))
-#include "_rules_lanes.h"
-#define NAME(name) name##_256
-#define TARGET __attribute__((target("avx2,fma")))
-#include "_rules_lanes.h"
-#endif
-#define NAME(name) name##_any
-#define TARGET
-#include "_rules_lanes.h"
+#define REAL float
+#define MATH(name) name##f
+#define OF(name) name##_floats
+#include "_rules_processors.h"
+#define REAL double
+#define MATH(name) name
+#define OF(name) name##_doubles
+#include "_rules_processors.h"
 
-static Processor choose_rules(void)
-{
-#if defined(__x86_64__)
-    if (has_wide_vectors())
-        return (Processor){rules_512, add_row_512};
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return (Processor){rules_256, add_row_256};
-#endif
-    return (Processor){rules_any, add_row_any};
-}
+static Processor choose_rules(void) { return (Processor){choose_floats(), choose_doubles()}; }
 
-static int numbers_of_rule(PyObject *numbers, float *n)
+static int numbers_of_rule(PyObject *numbers, double *n)
 {
     if (!PyTuple_CheckExact(numbers) || PyTuple_GET_SIZE(numbers) > NUMBERS) {
         PyErr_SetString(PyExc_TypeError, "the numbers of a rule are a tuple of at most eight");
@@ -103,7 +91,7 @@ static int numbers_of_rule(PyObject *numbers, float *n)
     }
     memset(n, 0, NUMBERS * sizeof *n);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++)
-        n[i] = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers, i));
+        n[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(numbers, i));
     return !PyErr_Occurred();
 }
 #endif

@@ -1,4 +1,4 @@
-/* Updates of variables by optimizers on the CPU (float32): many variables in one call, or rows of one.
+/* Updates of variables by optimizers on the CPU (float32 and float64): many variables in one call, or rows of one.
 
    This is an accelerator: `updates.py` says which tensors it takes; torch computes the rules everywhere else. A rule (_rules.h)
    reads and writes each element of a variable and of its slots once.
@@ -17,10 +17,10 @@ static Processor here;
 enum { BLOCK = 1 << 14 };                                   /* elements that a thread takes at a time */
 enum { ROOM = 256 };                                        /* columns of which sums are made at a time */
 enum { IN_TURN, SUMMED, ALL };                              /* how rows are updated: see rows() */
-typedef struct { float *state[1 + MOST_SLOTS], *grad; int64_t count, first; } Part;
-typedef struct { Rule rule; float n[NUMBERS]; Part *parts; int64_t count; } Dense;
+typedef struct { char *state[1 + MOST_SLOTS], *grad; int64_t count, first; } Part;
+typedef struct { Rule rule; double n[NUMBERS]; Part *parts; int64_t count, size; } Dense;
 
-static PyObject *float32, *int32, *int64, *name_dtype, *name_is_cpu, *name_numel, *name_is_contiguous, *name_data_ptr;
+static PyObject *float32, *float64, *int32, *int64, *name_dtype, *name_is_cpu, *name_numel, *name_is_contiguous, *name_data_ptr;
 
 static PyObject *called(PyObject *tensor, PyObject *name) { return PyObject_CallMethodNoArgs(tensor, name); }
 
@@ -43,7 +43,7 @@ static void *address(PyObject *tensor, PyObject *type, int64_t *elements)
     return found;
 }
 
-static int rule_and_numbers(PyObject *kind, PyObject *numbers, long *rule, float *n)
+static int rule_and_numbers(PyObject *kind, PyObject *numbers, long *rule, double *n)
 {
     *rule = PyLong_AsLong(kind);
     if (*rule < 0 || *rule >= KINDS) {
@@ -66,12 +66,23 @@ static void do_part(const void *given, int64_t number)
             high = middle;
     }
     const Part *p = job->parts + low;
-    const int64_t from = (number - p->first) * BLOCK, left = p->count - from;
-    float *s[MOST_SLOTS];
+    const int64_t from = (number - p->first) * BLOCK, left = p->count - from, at = from * job->size;
+    char *s[MOST_SLOTS];
     for (int i = 0; i < MOST_SLOTS; i++)
-        s[i] = p->state[1 + i] == NULL ? NULL : p->state[1 + i] + from;
-    job->rule(left < BLOCK ? left : BLOCK, job->n, p->state[0] + from, s[0], s[1], s[2], p->grad + from);
+        s[i] = p->state[1 + i] == NULL ? NULL : p->state[1 + i] + at;
+    job->rule(left < BLOCK ? left : BLOCK, job->n, p->state[0] + at, s[0], s[1], s[2], p->grad + at);
 }
+
+/* The type of elements that a tensor has, of those that have rules; NULL with an error. */
+static PyObject *type_of(PyObject *tensor)
+{
+    PyObject *dtype = PyObject_GetAttr(tensor, name_dtype);
+    Py_XDECREF(dtype);                                      /* torch keeps it */
+    return dtype == NULL ? NULL : dtype == float64 ? float64 : float32;
+}
+
+static const Lanes *lanes_of(PyObject *type) { return type == float64 ? &here.doubles : &here.floats; }
+static int64_t size_of(PyObject *type) { return type == float64 ? sizeof(double) : sizeof(float); }
 
 /* dense(rule, numbers, states, grads): states is a list of lists, the variables and each of their slots. True, or False if some
    tensor does not fit; then nothing is changed. */
@@ -86,10 +97,14 @@ static PyObject *dense(PyObject *self, PyObject *const *args, Py_ssize_t given)
     if (!rule_and_numbers(args[0], args[1], &rule, job.n))
         return NULL;
     const Py_ssize_t states = PyList_GET_SIZE(args[2]);
-    job.rule = here.rules[rule];
     job.count = PyList_GET_SIZE(args[3]);
     if (states != 1 + slots_of[rule] || job.count == 0)
         Py_RETURN_FALSE;
+    PyObject *type = type_of(PyList_GET_ITEM(args[3], 0));
+    if (type == NULL)
+        return NULL;
+    job.rule = lanes_of(type)->rules[rule];
+    job.size = size_of(type);
     job.parts = calloc((size_t)job.count, sizeof *job.parts);
     if (job.parts == NULL)
         return PyErr_NoMemory();
@@ -103,7 +118,7 @@ static PyObject *dense(PyObject *self, PyObject *const *args, Py_ssize_t given)
             if (!PyList_CheckExact(list) || PyList_GET_SIZE(list) != job.count)
                 fits = 0;
             else {
-                float *at = address(PyList_GET_ITEM(list, i), float32, &p->count);
+                char *at = address(PyList_GET_ITEM(list, i), type, &p->count);
                 fits = at != NULL || (p->count == 0 && !PyErr_Occurred());
                 *(k < states ? p->state + k : &p->grad) = at;
             }
@@ -130,37 +145,39 @@ static PyObject *dense(PyObject *self, PyObject *const *args, Py_ssize_t given)
 
 typedef struct {
     Rule rule;
-    float n[NUMBERS], *state[1 + MOST_SLOTS];
-    const float *grad;
-    int64_t rows, width, places, distinct, each;            /* each: rows, or distinct rows, of an item */
+    AddRow add_row;
+    double n[NUMBERS];
+    char *state[1 + MOST_SLOTS];
+    const char *grad;
+    int64_t size, rows, width, places, distinct, each;            /* each: rows, or distinct rows, of an item */
     int how, still;
     int32_t *head, *next, *last, *row_of;                   /* chains of places; the row of each distinct one, or NULL */
 } Rows;
 
 /* The rule on `count` elements that begin at element `at` of the variable. */
-static void on_some(const Rows *job, int64_t at, int64_t count, const float *grad)
+static void on_some(const Rows *job, int64_t at, int64_t count, const void *grad)
 {
-    float *s[MOST_SLOTS];
+    char *s[MOST_SLOTS];
     for (int i = 0; i < MOST_SLOTS; i++)
-        s[i] = job->state[1 + i] == NULL ? NULL : job->state[1 + i] + at;
-    job->rule(count, job->n, job->state[0] + at, s[0], s[1], s[2], grad);
+        s[i] = job->state[1 + i] == NULL ? NULL : job->state[1 + i] + at * job->size;
+    job->rule(count, job->n, job->state[0] + at * job->size, s[0], s[1], s[2], grad);
 }
 
 static void on_chain(const Rows *job, int64_t row, int32_t first)
 {
-    const int64_t width = job->width, at = row * width;
+    const int64_t width = job->width, at = row * width, size = job->size;
     if (job->next[first] < 0)
-        on_some(job, at, width, job->grad + first * width);
+        on_some(job, at, width, job->grad + first * width * size);
     else if (job->how == IN_TURN)
         for (int64_t place = first; place >= 0; place = job->next[place])
-            on_some(job, at, width, job->grad + place * width);
+            on_some(job, at, width, job->grad + place * width * size);
     else
         for (int64_t column = 0; column < width; column += ROOM) {
             const int64_t count = width - column < ROOM ? width - column : ROOM;
-            float sum[ROOM] = {0};
+            union { double doubles[ROOM]; float floats[ROOM]; } sum = {{0}};
             for (int64_t place = first; place >= 0; place = job->next[place])
-                here.add_row(count, sum, job->grad + place * width + column);
-            on_some(job, at + column, count, sum);
+                job->add_row(count, &sum, job->grad + (place * width + column) * size);
+            on_some(job, at + column, count, &sum);
         }
 }
 
@@ -231,7 +248,12 @@ static PyObject *rows(PyObject *self, PyObject *const *args, Py_ssize_t given)
     if (!rule_and_numbers(args[0], args[1], &rule, job.n))
         return NULL;
     const Py_ssize_t states = PyList_GET_SIZE(args[2]);
-    job.rule = here.rules[rule];
+    PyObject *type = type_of(args[3]);
+    if (type == NULL)
+        return NULL;
+    job.rule = lanes_of(type)->rules[rule];
+    job.add_row = lanes_of(type)->add_row;
+    job.size = size_of(type);
     job.still = stays[rule];
     job.rows = PyLong_AsLongLong(args[5]);
     job.how = (int)PyLong_AsLong(args[6]);
@@ -240,7 +262,7 @@ static PyObject *rows(PyObject *self, PyObject *const *args, Py_ssize_t given)
         return NULL;
     int fits = states == 1 + slots_of[rule];
     for (Py_ssize_t k = 0; fits && k < states; k++)
-        fits = (job.state[k] = address(PyList_GET_ITEM(args[2], k), float32, &elements)) != NULL;
+        fits = (job.state[k] = address(PyList_GET_ITEM(args[2], k), type, &elements)) != NULL;
     const void *indices = fits ? address(args[4], int64, &places) : NULL;
     const int wide = indices != NULL;
     if (fits && !wide && !PyErr_Occurred())
@@ -250,7 +272,7 @@ static PyObject *rows(PyObject *self, PyObject *const *args, Py_ssize_t given)
         job.places = places;
         job.width = elements / job.rows;
         expected = places * job.width;
-        fits = (job.grad = address(args[3], float32, &expected)) != NULL;
+        fits = (job.grad = address(args[3], type, &expected)) != NULL;
     }
     if (!fits)
         return PyErr_Occurred() ? NULL : PyLong_FromLong(-2);
@@ -309,6 +331,7 @@ PyMODINIT_FUNC PyInit__updates(void)
     if (torch == NULL)
         return NULL;
     float32 = PyObject_GetAttrString(torch, "float32");
+    float64 = PyObject_GetAttrString(torch, "float64");
     int32 = PyObject_GetAttrString(torch, "int32");
     int64 = PyObject_GetAttrString(torch, "int64");
     Py_DECREF(torch);
@@ -317,7 +340,7 @@ PyMODINIT_FUNC PyInit__updates(void)
     name_numel = PyUnicode_InternFromString("numel");
     name_is_contiguous = PyUnicode_InternFromString("is_contiguous");
     name_data_ptr = PyUnicode_InternFromString("data_ptr");
-    if (float32 == NULL || int32 == NULL || int64 == NULL || name_dtype == NULL || name_is_cpu == NULL || name_numel == NULL ||
+    if (float32 == NULL || float64 == NULL || int32 == NULL || int64 == NULL || name_dtype == NULL || name_is_cpu == NULL || name_numel == NULL ||
         name_is_contiguous == NULL || name_data_ptr == NULL)
         return NULL;
     PyObject *made = PyModule_Create(&module);

@@ -2,7 +2,7 @@
 compiler.
 
 The rules of ops/nn/training.py are the definition. A function here returns False if the compiled kernels do not support the
-tensors (other types than float32, other devices, memory with gaps) or do not exist; then the rule runs with torch.
+tensors (other types than float32 and float64, other devices, memory with gaps) or do not exist; then the rule runs with torch.
 """
 from __future__ import annotations
 

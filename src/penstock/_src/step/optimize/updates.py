@@ -13,6 +13,8 @@ from penstock._src.kernels import updates
 from penstock._src.ops import rules
 from penstock._src.step.ir import Node, StepGraph, Value
 
+_COMPILED = (dtypes.float32, dtypes.float64)
+
 
 def join_updates(step: StepGraph) -> None:
     """Joins updates that differ only in their variables and gradients."""
@@ -44,7 +46,7 @@ def _join(step: StepGraph, found: list[Node]) -> None:
 
 def _is_joined_on_host(op: Node) -> bool:
     return op.opdef in rules.updates.together or \
-        op.opdef in rules.updates.compiled and op.attrs["T"] == dtypes.float32 and updates.available()
+        op.opdef in rules.updates.compiled and op.attrs["T"] in _COMPILED and updates.available()
 
 
 def _loosen(step: StepGraph, found: list[Node]) -> None:
