@@ -36,7 +36,8 @@ def _integers(*tensors: Any) -> bool:
 
 
 def _together(numbers: torch.Tensor) -> torch.Tensor:
-    """A vector whose elements are side by side: those of a column of coordinates are not."""
+    """Numbers in their order in memory: those of a column of coordinates are apart, and coordinates that torch has found
+    (`nonzero`) lie column by column."""
     return numbers.contiguous() if type(numbers) is torch.Tensor and numbers.is_cpu else numbers
 
 
@@ -146,7 +147,7 @@ def rising(ids: torch.Tensor, limit: int) -> bool:
 def filled(indices: torch.Tensor, rows: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor] | None:
     """Coordinates with a place in each empty row; the position of the value of each, or the number of values for the default;
     which rows were empty; and where each value went."""
-    kernels = _kernels()
+    kernels, indices = _kernels(), _together(indices)
     if kernels is None or not _plain(indices) or rows > _MOST_VALUES:
         return None
     count, depth = indices.shape
@@ -169,7 +170,7 @@ def distinct(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
 
 def positions(indices: torch.Tensor, dims: Sequence[int]) -> tuple[torch.Tensor, bool] | None:
     """The position of each row of coordinates in a box of these sizes, and whether positions grow; None if one is outside."""
-    kernels = _kernels()
+    kernels, indices = _kernels(), _together(indices)
     if kernels is None or not _integers(indices) or not 0 < len(dims) <= _DEEPEST or indices.dim() != 2 or \
             indices.shape[1] != len(dims):
         return None
