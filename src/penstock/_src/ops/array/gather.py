@@ -280,8 +280,7 @@ def _gather_nd_batching(op, rows, params, indices):
         return [gather_nd_op(params.tensor, indices.tensor)]
     if rows.rank(indices) is None:
         return None
-    places = rows.stack(indices)
-    return [gather_nd_op(params.tensor, get("ConcatV2")([rows.numbers(places), places], np.int32(-1)))]
+    return [gather_nd_op(params.tensor, _with_rows(rows, indices))]
 
 _POLICIES = ("", "DEFAULT", "ERROR", "IGNORE")
 
@@ -409,6 +408,19 @@ scatter_nd_op = op("ScatterNd", "indices: Tindices, updates: T, shape: Tindices 
                    "T: type, Tindices: type in {int16 int32 int64}, bad_indices_policy: string = ''")
 
 
+@rules.batching.rule(scatter_nd_op)
+def _scatter_nd_batching(op, rows, indices, updates, shape):
+    if shape.stacked or rows.rank(indices) is None:
+        return None
+    return rows.again(op, [_with_rows(rows, indices), rows.stack(updates), rows.shape(shape.tensor)])
+
+
+def _with_rows(rows: Any, indices: Any) -> Tensor:
+    """Indices of elements of stacked tensors, from those in a row."""
+    places = rows.stack(indices)
+    return get("ConcatV2")([rows.numbers(places), places], np.int32(-1))
+
+
 def _check_scatter_shapes(indices: Dims, updates: Dims, dims: Dims) -> None:
     """Raises ValueError unless updates have one slice of `dims` per row of `indices`."""
     rank_at_least(indices, 1)
@@ -501,6 +513,11 @@ _POLICY_DOC = """
 def _tensor_scatter(name: str, how: str, v1: list[str]) -> Any:
     made = op(name, "tensor: T, indices: Tindices, updates: T -> output: T",
               "T: type, Tindices: type in {index}, bad_indices_policy: string = ''")
+
+    @rules.batching.rule(made)
+    def _made_batching(op, rows, tensor, indices, updates):
+        return None if rows.rank(indices) is None else rows.again(
+            op, [rows.stack(tensor), _with_rows(rows, indices), rows.stack(updates)])
 
     @made.shape
     def _made_shape(tensor, indices, updates):

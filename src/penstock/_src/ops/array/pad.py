@@ -25,15 +25,14 @@ _MIRROR_TYPES = _TYPES + ", mode: string in {REFLECT SYMMETRIC}"
 pad_op = op("Pad", "input: T, paddings: Tpaddings -> output: T", _TYPES)
 pad_v2_op = op("PadV2", "input: T, paddings: Tpaddings, constant_values: T -> output: T", _TYPES)
 mirror_pad = op("MirrorPad", "input: T, paddings: Tpaddings -> output: T", _MIRROR_TYPES)
+mirror_pad_grad = op("MirrorPadGrad", "input: T, paddings: Tpaddings -> output: T", _MIRROR_TYPES)
 
 
-@rules.batching.rule(pad_op, pad_v2_op, mirror_pad)
+@rules.batching.rule(pad_op, pad_v2_op, mirror_pad, mirror_pad_grad)
 def _pad_batching(op, rows, input, paddings, *value):
     if paddings.stacked or value and value[0].stacked:
         return None
     return rows.again(op, [input.tensor, rows.prefixed(paddings, [[0, 0]]), *(v.tensor for v in value)])
-
-mirror_pad_grad = op("MirrorPadGrad", "input: T, paddings: Tpaddings -> output: T", _MIRROR_TYPES)
 
 
 def _padded(input: Dims, paddings: Dims, c: Any, sign: int = 1) -> Dims:

@@ -6,6 +6,7 @@ import torch
 from penstock._src.base import errors
 from penstock._src.base.static_shape import rank_at_least
 from penstock._src.kernels import colours
+from penstock._src.ops import rules
 from penstock._src.ops.registry import op
 from penstock.compat import v1 as tf
 
@@ -13,6 +14,7 @@ rgb_to_hsv = op("RGBToHSV", "images: T -> output: T", "T: type in {half bfloat16
                 export_as="image.rgb_to_hsv")
 hsv_to_rgb = op("HSVToRGB", "images: T -> output: T", "T: type in {half bfloat16 float32 float64} = float32",
                 export_as="image.hsv_to_rgb").no_gradient()
+rules.batching.leading.update({rgb_to_hsv: (0,), hsv_to_rgb: (0,)})
 
 
 def _three_channels(images):

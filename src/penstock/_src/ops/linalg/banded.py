@@ -16,12 +16,14 @@ from penstock._src.base.api import export
 from penstock._src.base.static_shape import broadcast, rank_at_least
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.linalg.matrices import equal_size
 from penstock._src.ops.registry import get, op
 
 solve_op = op("BandedTriangularSolve", "matrix: T, rhs: T -> output: T",
               "lower: bool = True, adjoint: bool = False, T: type in {float64 float32 half complex64 complex128}")
+rules.batching.leading[solve_op] = (0, 1)
 
 
 @solve_op.shape

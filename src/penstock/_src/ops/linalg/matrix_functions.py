@@ -22,6 +22,7 @@ from penstock._src.ops.registry import op
 matrix_square_root = op("MatrixSquareRoot", "input: T -> output: T",
                         "T: type in {float64 float32 half complex64 complex128}",
                         export_as="linalg.sqrtm matrix_square_root")
+rules.batching.leading[matrix_square_root] = (0,)
 matrix_square_root.shape(square_shape)
 
 

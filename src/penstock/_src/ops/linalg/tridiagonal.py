@@ -15,6 +15,7 @@ from penstock._src.base.api import export
 from penstock._src.base.static_shape import merge, rank_at_least
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.linalg.matrices import equal_size
 from penstock._src.ops.registry import get, op
@@ -24,6 +25,7 @@ _TYPES = "T: type in {float64 float32 complex64 complex128}"
 # -- solution ---------------------------------------------------------------------------------------------------------
 tridiagonal_solve_op = op("TridiagonalSolve", "diagonals: T, rhs: T -> output: T",
                           "partial_pivoting: bool = True, " + _TYPES)
+rules.batching.leading[tridiagonal_solve_op] = (0, 1)
 
 
 @tridiagonal_solve_op.shape

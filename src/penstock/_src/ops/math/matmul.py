@@ -685,6 +685,7 @@ def _sizes(t: Tensor, axes: Any) -> Tensor:
 # -- vectors of three, and the diagonal -------------------------------------------------------------------------------
 cross = op("Cross", "a: T, b: T -> product: T", "T: type in {half bfloat16 float32 float64 int8 int16 int32 int64 uint8}",
            export_as="linalg.cross", v1_as="cross")
+rules.batching.leading[cross] = (0, 1)
 
 
 @cross.shape

@@ -275,11 +275,25 @@ _UNSORTED_DOC = """The {0} of the rows of each segment; ids come in any order, n
     """
 
 
+def _unsorted_batching(op: Any, rows: Any, data: Any, segment_ids: Any, num_segments: Any) -> list[Tensor] | None:
+    """Each row has segments of its own."""
+    if num_segments.stacked or rows.rank(segment_ids) is None:
+        return None
+    ids = get("ExpandDims")(rows.stack(segment_ids), np.int32(-1))
+    numbers, count = rows.numbers(ids), get("Cast")(num_segments.tensor, DstT=ids.dtype.base_dtype)
+    own = get("Squeeze")(get("SelectV2")(get("GreaterEqual")(ids, get("ZerosLike")(ids)), ids + numbers * count, ids), [-1])
+    total = num_segments.tensor * get("Cast")(convert(rows.count), DstT=num_segments.tensor.dtype.base_dtype)
+    made = rows.again(op, [rows.stack(data), own, total])
+    of_row = [get("Reshape")(get("Cast")(num_segments.tensor, DstT=dtypes.int32), [1]), get("Shape")(made[0])[1:]]
+    return [get("Reshape")(made[0], rows.shape(get("ConcatV2")(of_row, np.int32(0))))]
+
+
 def _unsorted(name: str, reduce: Callable, types: str, wide: Callable, quick: Callable | None = None) -> OpDef:
     made = op(f"UnsortedSegment{name}", "data: T, segment_ids: Tindices, num_segments: Tnumsegments -> output: T",
               f"T: type in {{{types}}}, Tindices: type in {{int16 int32 int64}}, "
               "Tnumsegments: type in {index} = int32")
     made.shape(_unsorted_dims)
+    rules.batching.rule[made] = _unsorted_batching
 
     def run(data, segment_ids, num_segments):
         if quick is not None and (found := quick(data, segment_ids, num_segments)) is not None:

@@ -509,6 +509,7 @@ conv3d_op = op("Conv3D", "input: T, filter: T -> output: T", _3D)
 rules.batching.first[conv3d_op] = (0,)
 conv3d_to_input = op("Conv3DBackpropInputV2", "input_sizes: Tshape, filter: T, out_backprop: T -> output: T",
                      _3D + ", Tshape: type in {index} = int32")
+rules.batching.first[conv3d_to_input], rules.batching.sizes[conv3d_to_input] = (2,), 0
 conv3d_to_filter = op("Conv3DBackpropFilterV2", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _3D,
                       v1_as="nn.conv3d_backprop_filter nn.conv3d_backprop_filter_v2")
 _family(conv3d_op, conv3d_to_input, conv3d_to_filter)
@@ -517,6 +518,7 @@ depthwise_op = op("DepthwiseConv2dNative", "input: T, filter: T -> output: T", _
 rules.batching.first[depthwise_op] = (0,)
 depthwise_to_input = op("DepthwiseConv2dNativeBackpropInput",
                         "input_sizes: int32, filter: T, out_backprop: T -> output: T", _DEPTHWISE)
+rules.batching.first[depthwise_to_input], rules.batching.sizes[depthwise_to_input] = (2,), 0
 depthwise_to_filter = op("DepthwiseConv2dNativeBackpropFilter",
                          "input: T, filter_sizes: int32, out_backprop: T -> output: T", _DEPTHWISE)
 _family(depthwise_op, depthwise_to_input, depthwise_to_filter, depthwise=True)

@@ -611,8 +611,10 @@ _POOL_3D = ("ksize: list(int) >= 5, strides: list(int) >= 5, padding: string in 
 _SHORT = "type in {half bfloat16 float32}"
 
 max_pool3d_op = op("MaxPool3D", "input: T -> output: T", f"{_POOL_3D}, T: {_SHORT}")
+rules.batching.first[max_pool3d_op] = (0,)
 max_pool3d_grad = op("MaxPool3DGrad", "orig_input: TInput, orig_output: TInput, grad: T -> output: T",
                      f"{_POOL_3D}, T: {_SHORT} = float32, TInput: {_SHORT} = float32")
+rules.batching.first[max_pool3d_grad] = (0, 1, 2)
 max_pool3d_grad_grad = op("MaxPool3DGradGrad", _GRAD_ARGS, f"{_POOL_3D}, {_REAL}")
 
 
@@ -717,7 +719,9 @@ rules.batching.first[avg_pool_op] = (0,)
 avg_pool_grad = op("AvgPoolGrad", "orig_input_shape: int32, grad: T -> output: T", f"{_POOL}{_FORMAT}, {_FLOAT}")
 rules.batching.first[avg_pool_grad], rules.batching.sizes[avg_pool_grad] = (1,), 0
 avg_pool3d_op = op("AvgPool3D", "input: T -> output: T", f"{_POOL_3D}, {_FLOAT}")
+rules.batching.first[avg_pool3d_op] = (0,)
 avg_pool3d_grad = op("AvgPool3DGrad", "orig_input_shape: int32, grad: T -> output: T", f"{_POOL_3D}, {_FLOAT}")
+rules.batching.first[avg_pool3d_grad], rules.batching.sizes[avg_pool3d_grad] = (1,), 0
 
 
 def _mean_family(forward: OpDef, backward: OpDef, rank: int) -> None:

@@ -117,6 +117,7 @@ def _real_transform(rank: int) -> None:
     rules.batching.leading[forward] = (0,)
     forward.shape(_real_shape(rank, True))
     backward = op("IRFFT" + _SUFFIX[rank], "input: Tcomplex, fft_length: int32 -> output: Treal", _REAL)
+    rules.batching.leading[backward] = (0,)
     backward.shape(_real_shape(rank, False))
 
     @forward.kernel
