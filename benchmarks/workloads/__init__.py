@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 SETS = ("models", "sequence", "programs", "recurrences", "decoding", "literature", "dense", "everyday", "unseen", "strangers",
-        "open", "families", "scripts", "kinds", "usual", "graphs", "fresh", "sessions", "further")
+        "open", "families", "scripts", "kinds", "usual", "graphs", "fresh", "sessions", "further", "broad")
 Work = dict[str, Callable[[Any], Callable[[], Any]]]
 
 
