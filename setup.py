@@ -38,6 +38,8 @@ EXTENSIONS = [
     Extension("penstock._src.kernels._gather", [f"{KERNELS}/_gather.c"], extra_compile_args=["-O3"], optional=True),
     Extension("penstock._src.kernels._rows", [f"{KERNELS}/_rows.c"], extra_compile_args=["-O3"], optional=True),
     Extension("penstock._src.kernels._sparse", [f"{KERNELS}/_sparse.c"], extra_compile_args=["-O3"], optional=True),
+    Extension("penstock._src.kernels._sums", [f"{KERNELS}/_sums.c"], depends=[f"{KERNELS}/_threads.h"],
+              extra_compile_args=["-O3"], optional=True),
     Extension("penstock._src.kernels._text", [f"{KERNELS}/_text.c"], extra_compile_args=["-O3"], optional=True),
     Extension("penstock._src.kernels._recurrent", [f"{KERNELS}/_recurrent.c"],
               depends=[f"{KERNELS}/{name}.h" for name in ("_recurrent_lanes", "_widths", "_lanes", "_lanes_end", "_threads")],

@@ -27,7 +27,7 @@ TESTS = {"_keyed": "tests/kernels/test_keyed.py", "_updates": "tests/kernels/tes
          "_fused": "tests/kernels/test_pointwise.py", "_gather": "tests/kernels/test_gather.py",
          "_recurrent": "tests/kernels/test_recurrent.py", "_matrices": "tests/kernels/test_products.py",
          "_resize": "tests/kernels/test_resizing.py", "_rows": "tests/kernels/test_rows.py",
-         "_text": "tests/kernels/test_text.py",
+         "_text": "tests/kernels/test_text.py", "_sums": "tests/kernels/test_sums.py",
          "_scanner": "tests/ops/strings/test_csv_scanner.py"}
 OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0:exitcode=86",           # Python itself leaks at its end
            "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=86",

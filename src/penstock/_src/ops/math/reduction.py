@@ -16,7 +16,7 @@ from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.kernels import unsigned
+from penstock._src.kernels import sums, unsigned
 from penstock._src.ops import rules
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.composite import dispatched
@@ -136,7 +136,7 @@ def _highest(dtype: torch.dtype) -> Any:
 
 def _mean(x, axes, keep):
     if x.is_floating_point() or x.is_complex():
-        return torch.mean(x, axes, keep)
+        return sums.over(x, axes, keep, mean=True)
     n = _count(x, axes)
     total = torch.sum(x, axes, keep, dtype=torch.int64)
     return torch.div(total, n, rounding_mode="trunc").to(x.dtype) if n else total.to(x.dtype)
@@ -151,7 +151,7 @@ def _euclidean(x, axes, keep):
     return squares.to(torch.float64).sqrt().to(x.dtype)
 
 
-sum_op = _numeric("Sum", lambda x, axes, keep: torch.sum(x, axes, keep, dtype=x.dtype), unsigned.wrapping)
+sum_op = _numeric("Sum", sums.over, unsigned.wrapping)
 rules.loops.sums_rows[sum_op] = lambda op: not op.attrs["keep_dims"] and len(op.inputs[0].static_dims or ()) == 2 and \
     op.inputs[1].op.opdef.constant and op.inputs[1].op.attrs["value"].reshape(-1).tolist() == [0]
 prod_op = _numeric("Prod", _prod, unsigned.wrapping)
