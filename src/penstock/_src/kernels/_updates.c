@@ -20,26 +20,34 @@ enum { IN_TURN, SUMMED, ALL };                              /* how rows are upda
 typedef struct { char *state[1 + MOST_SLOTS], *grad; int64_t count, first; } Part;
 typedef struct { Rule rule; double n[NUMBERS]; Part *parts; int64_t count, size; } Dense;
 
-static PyObject *float32, *float64, *int32, *int64, *name_dtype, *name_is_cpu, *name_numel, *name_is_contiguous, *name_data_ptr;
+static PyObject *float32, *float64, *int32, *int64, *name_dtype, *name_is_cpu, *name_numel, *name_is_contiguous, *name_data_ptr, *name_stride, *name_shape;
 
 static PyObject *called(PyObject *tensor, PyObject *name) { return PyObject_CallMethodNoArgs(tensor, name); }
 
-/* Where a tensor begins, if it is contiguous, on the CPU, of that type and that many elements (-1: any number, which is returned
-   there); else NULL, with or without an error. */
-static void *address(PyObject *tensor, PyObject *type, int64_t *elements)
+/* Whether a tensor lies as `strides` say; where these are NULL, contiguously. */
+static int lies_so(PyObject *tensor, PyObject *strides)
+{
+    PyObject *own = called(tensor, strides == NULL ? name_is_contiguous : name_stride);
+    const int so = own != NULL && (strides == NULL ? own == Py_True : PyObject_RichCompareBool(own, strides, Py_EQ) == 1);
+    Py_XDECREF(own);
+    return so;
+}
+
+/* Where a tensor begins, if it lies as `strides` say, on the CPU, with elements of that type and that many of them (-1: any
+   number, which is returned there); else NULL, with or without an error. */
+static void *address(PyObject *tensor, PyObject *type, int64_t *elements, PyObject *strides)
 {
     PyObject *dtype = PyObject_GetAttr(tensor, name_dtype), *is_cpu = PyObject_GetAttr(tensor, name_is_cpu);
-    PyObject *numel = NULL, *whole = NULL, *at = NULL;
+    PyObject *numel = NULL, *at = NULL;
     void *found = NULL;
-    if (dtype == type && is_cpu == Py_True && (numel = called(tensor, name_numel)) != NULL &&
-        (whole = called(tensor, name_is_contiguous)) == Py_True) {
+    if (dtype == type && is_cpu == Py_True && (numel = called(tensor, name_numel)) != NULL && lies_so(tensor, strides)) {
         const int64_t given = PyLong_AsLongLong(numel);
         if ((*elements < 0 || given == *elements) && !PyErr_Occurred() && (at = called(tensor, name_data_ptr)) != NULL) {
             *elements = given;
             found = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(at);
         }
     }
-    Py_XDECREF(dtype), Py_XDECREF(is_cpu), Py_XDECREF(numel), Py_XDECREF(whole), Py_XDECREF(at);
+    Py_XDECREF(dtype), Py_XDECREF(is_cpu), Py_XDECREF(numel), Py_XDECREF(at);
     return found;
 }
 
@@ -81,6 +89,36 @@ static PyObject *type_of(PyObject *tensor)
     return dtype == NULL ? NULL : dtype == float64 ? float64 : float32;
 }
 
+enum { AXES = 8 };
+
+/* The strides of a tensor that fills its memory in another order of axes, as filters do; NULL, with or without an error, if it
+   is contiguous, or has gaps. */
+static PyObject *other_order(PyObject *tensor)
+{
+    if (lies_so(tensor, NULL) || PyErr_Occurred())
+        return NULL;
+    PyObject *shape = PyObject_GetAttr(tensor, name_shape), *strides = shape == NULL ? NULL : called(tensor, name_stride);
+    int fills = strides != NULL && PyTuple_Check(shape) && PyTuple_Check(strides) && PyTuple_GET_SIZE(strides) <= AXES &&
+                PyTuple_GET_SIZE(shape) == PyTuple_GET_SIZE(strides);
+    const int axes = fills ? (int)PyTuple_GET_SIZE(shape) : 0;
+    int left = axes, done[AXES] = {0};
+    for (int64_t step = 1; fills && left > 0; left--) {      /* the axis whose neighbours lie `step` apart, then the next one */
+        int64_t size = 0;
+        for (int i = 0; size == 0 && i < axes; i++)
+            if (!done[i] && (PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i)) == 1 ||
+                             PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i)) == step)) {
+                size = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
+                done[i] = 1;
+            }
+        fills = size > 0;
+        step *= size;
+    }
+    Py_XDECREF(shape);
+    if (!fills)
+        Py_CLEAR(strides);
+    return strides;
+}
+
 static const Lanes *lanes_of(PyObject *type) { return type == float64 ? &here.doubles : &here.floats; }
 static int64_t size_of(PyObject *type) { return type == float64 ? sizeof(double) : sizeof(float); }
 
@@ -113,16 +151,19 @@ static PyObject *dense(PyObject *self, PyObject *const *args, Py_ssize_t given)
     for (Py_ssize_t i = 0; fits && i < job.count; i++) {
         Part *p = job.parts + i;
         p->count = -1;
+        PyObject *strides = other_order(PyList_GET_ITEM(args[3], i));
+        fits = !PyErr_Occurred();
         for (Py_ssize_t k = 0; fits && k <= states; k++) {
             PyObject *list = k < states ? PyList_GET_ITEM(args[2], k) : args[3];
             if (!PyList_CheckExact(list) || PyList_GET_SIZE(list) != job.count)
                 fits = 0;
             else {
-                char *at = address(PyList_GET_ITEM(list, i), type, &p->count);
+                char *at = address(PyList_GET_ITEM(list, i), type, &p->count, strides);
                 fits = at != NULL || (p->count == 0 && !PyErr_Occurred());
                 *(k < states ? p->state + k : &p->grad) = at;
             }
         }
+        Py_XDECREF(strides);
         p->first = blocks;
         blocks += (p->count + BLOCK - 1) / BLOCK;
         elements += p->count;
@@ -262,17 +303,17 @@ static PyObject *rows(PyObject *self, PyObject *const *args, Py_ssize_t given)
         return NULL;
     int fits = states == 1 + slots_of[rule];
     for (Py_ssize_t k = 0; fits && k < states; k++)
-        fits = (job.state[k] = address(PyList_GET_ITEM(args[2], k), type, &elements)) != NULL;
-    const void *indices = fits ? address(args[4], int64, &places) : NULL;
+        fits = (job.state[k] = address(PyList_GET_ITEM(args[2], k), type, &elements, NULL)) != NULL;
+    const void *indices = fits ? address(args[4], int64, &places, NULL) : NULL;
     const int wide = indices != NULL;
     if (fits && !wide && !PyErr_Occurred())
-        indices = address(args[4], int32, &places);
+        indices = address(args[4], int32, &places, NULL);
     fits = fits && indices != NULL && job.rows > 0 && elements > 0 && places > 0 && job.rows < INT32_MAX && places < INT32_MAX;
     if (fits) {
         job.places = places;
         job.width = elements / job.rows;
         expected = places * job.width;
-        fits = (job.grad = address(args[3], type, &expected)) != NULL;
+        fits = (job.grad = address(args[3], type, &expected, NULL)) != NULL;
     }
     if (!fits)
         return PyErr_Occurred() ? NULL : PyLong_FromLong(-2);
@@ -340,8 +381,10 @@ PyMODINIT_FUNC PyInit__updates(void)
     name_numel = PyUnicode_InternFromString("numel");
     name_is_contiguous = PyUnicode_InternFromString("is_contiguous");
     name_data_ptr = PyUnicode_InternFromString("data_ptr");
+    name_stride = PyUnicode_InternFromString("stride");
+    name_shape = PyUnicode_InternFromString("shape");
     if (float32 == NULL || float64 == NULL || int32 == NULL || int64 == NULL || name_dtype == NULL || name_is_cpu == NULL || name_numel == NULL ||
-        name_is_contiguous == NULL || name_data_ptr == NULL)
+        name_is_contiguous == NULL || name_data_ptr == NULL || name_stride == NULL || name_shape == NULL)
         return NULL;
     PyObject *made = PyModule_Create(&module);
     if (made != NULL && !add_names(made))

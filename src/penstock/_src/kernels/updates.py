@@ -23,26 +23,14 @@ def available() -> bool:
 
 
 def dense(chosen: Chosen, states: list[list[torch.Tensor]], grads: list[torch.Tensor]) -> bool:
-    """Updates variables and their slots: `states` has a list of the variables, and one for each slot."""
+    """Updates variables and their slots: `states` has a list of the variables, and one for each slot.
+
+    A variable, its slots and its gradient may lie in any order of axes, if it is the same: filters are stored with their
+    outputs first, and each element is updated alone."""
     kernels = _kernels()
     if kernels is None or type(grads[0]) is not torch.Tensor or tracing.lowering():
         return False
-    if not all(g.is_contiguous() for g in grads):
-        states, grads = _in_memory_order(states, grads)
     return kernels.dense(getattr(kernels, chosen[0]), chosen[1], states, grads)
-
-
-def _in_memory_order(states: list[list[torch.Tensor]], grads: list[torch.Tensor]) -> tuple[list, list]:
-    """The same tensors, with axes from the longest stride to the shortest where a variable, its slots and its gradient have the
-    same strides: filters are stored with their outputs first, and each element is updated alone."""
-    states, grads = [list(s) for s in states], list(grads)
-    for i, grad in enumerate(grads):
-        strides = grad.stride()
-        if not grad.is_contiguous() and all(s[i].stride() == strides for s in states):
-            order = sorted(range(grad.ndim), key=strides.__getitem__, reverse=True)
-            for several in (*states, grads):
-                several[i] = several[i].permute(order)
-    return states, grads
 
 
 def rows(chosen: Chosen, states: list[torch.Tensor], grad: torch.Tensor, indices: torch.Tensor, how: str) -> bool:
