@@ -42,14 +42,16 @@ def test_an_operation_that_was_asked_for_runs():
         sess.run(tf.reshape(tf.constant([1., 2.]), tf.placeholder_with_default([3], [1])).op)
 
 
-def test_a_read_that_an_assignment_waits_for_comes_before_it():
-    v = tf.Variable(1., use_resource=False)
+@pytest.mark.parametrize("use_resource, expected", [(True, 12.), (False, 22.)])
+def test_a_read_that_an_assignment_waits_for_comes_before_it(use_resource, expected):
+    """What is read of a reference is the variable's memory, as in TensorFlow: the sum uses it after the assignment."""
+    v = tf.Variable(1., use_resource=use_resource)
     read = v.read_value()
     with tf.control_dependencies([read]):
         add = tf.assign_add(v, 10.)
     with tf.control_dependencies([add]):
         total = read + v.read_value()
-    assert same([total], init=v.initializer)[0] == 12.
+    assert same([total], init=v.initializer)[0] == expected
 
 
 def test_checks_run_though_nobody_uses_their_result():

@@ -19,6 +19,7 @@ from penstock._src.step.optimize.folding import fold_constants
 from penstock._src.step.optimize.forwarding import forward_values
 from penstock._src.step.optimize.fusion import fix_sizes, fuse, simplify
 from penstock._src.step.optimize.inlining import inline_calls
+from penstock._src.step.optimize.late_reads import read_late
 from penstock._src.step.optimize.memory import recompute_cheap, release_early
 from penstock._src.step.optimize.on_device import join_on_device
 from penstock._src.step.optimize.options import Options
@@ -80,6 +81,7 @@ def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loo
     step.use_blocks = blocks
     if _VERIFY:
         verify(step, "import and placement")
+    read_late(step)
     check_functions(step)
     if options.function_optimization:
         inline_calls(step, place)
