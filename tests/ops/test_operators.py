@@ -51,6 +51,22 @@ def test_logic():
     assert (n & 5).numpy().tolist() == [4, 1] and (~n).numpy().tolist() == [-7, -4]
 
 
+def test_products_of_booleans():
+    """Values of real TensorFlow: the operator multiplies integers, `tf.multiply` refuses booleans."""
+    t, x = tf2.constant([True, False]), tf2.constant([3.5, 0.5])
+    for y, expected in ((t, [True, False]), (1, [True, False]), (0.5, [False, False]), (x, [True, False]), (None, None)):
+        if y is None:
+            with pytest.raises(ValueError):
+                t * y
+            continue
+        assert (t * y).dtype == tf2.bool and (t * y).numpy().tolist() == expected
+        assert tf2.function(lambda y=y: t * y)().numpy().tolist() == expected
+    assert (x * t).numpy().tolist() == [True, False]
+    for wrong in (lambda: 2 * t, lambda: tf2.multiply(t, t)):
+        with pytest.raises((TypeError, tf2.errors.InvalidArgumentError)):
+            wrong()
+
+
 def test_equality_by_value_and_by_identity():
     x, y = tf2.constant([1., 2.]), tf2.constant([1., 3.])
     assert (x == y).numpy().tolist() == [True, False] and (x != y).numpy().tolist() == [False, True]

@@ -17,6 +17,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.math import compare, division, math
+from penstock._src.ops.math.cast import cast
 from penstock._src.ops.math.elementwise import abs as abs_function
 from penstock._src.ops.math.elementwise import neg
 from penstock._src.ops.math.matmul import matmul
@@ -132,9 +133,13 @@ def _truediv(x: Any, y: Any, name: str) -> Tensor:
 
 
 def _mul(x: Any, y: Any, name: str) -> Tensor:
-    if getattr(x, "dtype", None) is dtypes.bool:
+    """The product; if an operand on the left, or a tensor on the right, is boolean: whether the integers of both have one."""
+    kinds = [t.dtype.base_dtype for t in (x, y) if isinstance(t, Tensor)]
+    if dtypes.bool not in kinds or not isinstance(x, Tensor):
+        return math.mul(x, y, name=name)
+    if kinds == [dtypes.bool, dtypes.bool]:
         return get("LogicalAnd")(x, y, name=name)
-    return math.mul(x, y, name=name)
+    return cast(math.mul(cast(x, dtypes.int32), cast(y, dtypes.int32)), dtypes.bool, name=name)
 
 
 def _logical(boolean: str, bitwise: str) -> Callable:
