@@ -240,3 +240,25 @@ def test_variables_in_mixed_precision_keep_their_copies(mirrored, half_precision
     mirrored.extended.update(kernel, lambda copy: copy.assign_add(tf.ones_like(copy)))
     for copy in mirrored.experimental_local_results(kernel):
         np.testing.assert_array_equal(copy.numpy(), before + 1)
+
+
+def test_training_leaves_no_learning_phase_behind(mirrored):
+    """Replicas take turns: the second enters its step before the first one leaves it."""
+    x = np.random.RandomState(0).randn(8, 3).astype(np.float32)
+    with mirrored.scope():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(3,))])
+        model.compile("sgd", "mse")
+    model.fit(x, x[:, :1], verbose=0)
+    assert tf1.keras.backend.learning_phase() == 0
+    norm = tf.keras.layers.BatchNormalization()
+    norm(x)
+    np.testing.assert_array_equal(norm.moving_mean, np.zeros(3))
+
+
+def test_a_learning_phase_counts_in_replicas(mirrored):
+    with mirrored.scope():
+        dropout = tf.keras.layers.Dropout(0.5)
+    with tf1.keras.backend.learning_phase_scope(1):
+        found = mirrored.run(lambda: dropout(tf.ones([100])))
+    assert all(float(tf.reduce_min(f)) == 0.0 for f in mirrored.experimental_local_results(found))
+    assert float(tf.reduce_min(dropout(tf.ones([100])))) == 1.0

@@ -33,6 +33,7 @@ class _ThreadState(threading.local):
         self.autograph: Any = None      # rewrites functions before they are traced; None: no rewriting
         self.exporting = False          # while a SavedModel is written, a distributed variable is exported as one copy
         self.strategies: tuple = ()     # tf.distribute: the strategies and replicas entered, outermost first
+        self.learning_phase: int | None = None      # Keras: the one of the innermost scope
 
 
 state = _ThreadState()

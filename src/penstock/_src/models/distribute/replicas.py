@@ -34,7 +34,8 @@ class Surroundings:
     def __init__(self) -> None:
         state = context.state
         self._graphs = list(state.graphs)
-        self._fields = {k: getattr(state, k) for k in ("tapes", "device", "scope_name", "watching", "autograph", "strategies")}
+        self._fields = {k: getattr(state, k) for k in ("tapes", "device", "scope_name", "watching", "autograph", "strategies",
+                                                       "learning_phase")}
         everywhere = {id(g): g for g in (*self._graphs, context.current_graph()) if g is not None}
         self._stacks = [(g, g._stacks.copied()) for g in everywhere.values()]
         self._variables = get_variable_scope()

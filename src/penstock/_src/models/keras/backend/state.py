@@ -151,7 +151,7 @@ def learning_phase() -> Any:
     if in_keras_graph():
         return symbolic_learning_phase()
     if context.eager_outside_functions():
-        return _state.eager_phase or 0
+        return (_state.eager_phase if context.state.learning_phase is None else context.state.learning_phase) or 0
     with init_scope():
         return symbolic_learning_phase()
 
@@ -159,7 +159,7 @@ def learning_phase() -> Any:
 @export("keras.backend.global_learning_phase_is_set")
 def global_learning_phase_is_set() -> bool:
     """Whether the learning phase was set for eager execution."""
-    return _state.eager_phase is not None
+    return _state.eager_phase is not None or context.state.learning_phase is not None
 
 
 def _checked_phase(value: Any) -> int:
@@ -185,8 +185,10 @@ def set_learning_phase(value: int) -> None:
     """
     value = _checked_phase(value)
     with init_scope():
-        if context.executing_eagerly():
+        if context.executing_eagerly() and context.state.learning_phase is None:
             _state.eager_phase = value
+        elif context.executing_eagerly():                # until the end of the scope
+            context.state.learning_phase = value
         _state.phases[get_graph()] = value
 
 
@@ -201,14 +203,12 @@ def learning_phase_scope(value: int) -> Iterator[None]:
     value = _checked_phase(value)
     with init_scope():
         eager, graph = context.executing_eagerly(), get_graph()
-    state, before, before_eager = _state, _state.phases.get(graph), _state.eager_phase
+    state, before = _state, _state.phases.get(graph)
     state.phases[graph] = value
-    if eager:
-        state.eager_phase = value
     try:
-        yield
+        with eager_learning_phase_scope(value) if eager else contextlib.nullcontext():
+            yield
     finally:
-        state.eager_phase = before_eager
         if before is None:
             state.phases.pop(graph, None)
         else:
@@ -217,13 +217,16 @@ def learning_phase_scope(value: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def eager_learning_phase_scope(value: int) -> Iterator[None]:
-    """Fixes the learning phase of eager execution and of functions, for a block; graphs keep theirs."""
-    state, before = _state, _state.eager_phase
-    state.eager_phase = _checked_phase(value)
+    """Fixes the learning phase of eager execution and of functions, for a block on this thread; graphs keep theirs.
+
+    The threads of replicas enter such blocks in turns, and leave them in any order.
+    """
+    state = context.state
+    before, state.learning_phase = state.learning_phase, _checked_phase(value)
     try:
         yield
     finally:
-        state.eager_phase = before
+        state.learning_phase = before
 
 
 # -- variables and the session ------------------------------------------------------------------------------------------
