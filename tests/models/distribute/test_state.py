@@ -169,3 +169,60 @@ def test_loops_over_datasets_in_functions(mirrored):
     turns = mirrored.distribute_datasets_from_function(lambda c: tf.data.Dataset.range(9).batch(2))
     assert float(run(cut)) == 36.0 and float(count.read_value()) == 3.0
     assert float(run(turns)) == 36.0 and float(count.read_value()) == 6.0
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_functions_in_replicas_use_the_copies_of_their_replica(mirrored, traced):
+    """Also functions that are traced inside of a function: each replica has a trace of its own."""
+    with mirrored.scope():
+        w = tf.Variable(2.0)
+        seen = tf.Variable(0.0, synchronization=tf.VariableSynchronization.ON_READ,
+                           aggregation=tf.VariableAggregation.SUM, trainable=False)
+
+    @tf.function
+    def inner(x):
+        seen.assign_add(x)
+        return w * x
+
+    @tf.function
+    def squared(x):
+        return inner(x) ** 2
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = squared(replica_id() + 1.0)
+        return tape.gradient(loss, w)
+
+    def run():
+        return mirrored.run(step)
+    gradients = (tf.function(run) if traced else run)()
+    assert [float(g) for g in mirrored.experimental_local_results(gradients)] == [4.0, 16.0]
+    assert copies(seen) == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("called", [False, True])
+def test_saved_functions_change_their_variables_once(mirrored, called, tmp_path):
+    """A SavedModel has one copy of each variable: functions are traced for it, also if they were called before."""
+    class Counts(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.mirrored = tf.Variable(1.0, aggregation=tf.VariableAggregation.SUM, trainable=False)
+            self.mean = tf.Variable(1.0, synchronization=tf.VariableSynchronization.ON_READ,
+                                    aggregation=tf.VariableAggregation.MEAN, trainable=False)
+
+        @tf.function(input_signature=[tf.TensorSpec([])])
+        def add(self, x):
+            self.mirrored.assign_add(x)
+            self.mean.assign_add(x)
+            return self.mirrored + 10.0 * self.mean
+
+    with mirrored.scope():
+        module = Counts()
+    start = 11.0
+    if called:
+        start = float(module.add(1.0))
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    assert [float(loaded.add(1.0)), float(loaded.add(1.0))] == [start + 11.0, start + 22.0]
+    assert float(loaded.signatures["serving_default"](x=tf.constant(1.0))["output_0"]) == start + 33.0
+    assert float(module.add(1.0)) == start + 11.0 and copies(module.mirrored) == [2.0 + called] * 2

@@ -36,6 +36,7 @@ from penstock._src.graph.functions import GraphFunction, add_to_library, functio
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.recording import variable_accessed
 from penstock._src.graph.scopes import init_scope, variable_creator_scope
+from penstock._src.graph.strategies import active_frame, exports_copies
 from penstock._src.graph.type_spec import TensorSpec, TypeSpec
 from penstock._src.ops.control.functional import call
 from penstock._src.ops.control.functional_control import rebuild
@@ -260,9 +261,10 @@ class TooDeep(errors.ResourceExhaustedError, RecursionError):
 class _Trace:
     """The key of a signature: structure, dtypes and values, without shapes; and the traces by shapes."""
 
-    __slots__ = ("by_shapes", "_served")
+    __slots__ = ("by_shapes", "exported", "_served")
 
-    def __init__(self) -> None:
+    def __init__(self, exported: bool) -> None:
+        self.exported = exported              # for a SavedModel, with one copy of each variable
         self.by_shapes: dict[tuple, ConcreteFunction] = {}
         self._served: dict[tuple, ConcreteFunction] = {}        # shapes that a trace for more general ones serves
 
@@ -312,13 +314,20 @@ class Function:
     input_signature = property(lambda self: self._spec.input_signature, doc="The TensorSpecs asked for, or None.")
 
     def _list_all_concrete_functions(self) -> list[ConcreteFunction]:
-        return [c for t in self._traces.values() for c in t.by_shapes.values()]
+        return [c for t in list(self._traces.values()) if not t.exported for c in t.by_shapes.values()]
 
     def _list_all_concrete_functions_for_serialization(self) -> list[ConcreteFunction]:
-        """The traces; the one of the input signature, if there are none yet."""
+        """The traces; the one of the input signature, if there are none yet. Traces that may change each copy of a distributed
+        variable are made again, for the one copy that is saved."""
         if not self._list_all_concrete_functions() and self.input_signature is not None:
             self.get_concrete_function()
-        return self._list_all_concrete_functions()
+        found = self._list_all_concrete_functions()
+        if not exports_copies():
+            return found
+        for c in found:
+            args, kwargs = c.structured_input_signature
+            self.get_concrete_function(*args, **kwargs)
+        return [c for t in self._traces.values() if t.exported for c in t.by_shapes.values()]
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, ConcreteFunction]:
         """The traces, which only SavedModels keep."""
@@ -459,7 +468,7 @@ class Function:
         with self._lock:
             known = self._traces.get(key)
             if known is None:
-                known = self._traces[key] = _Trace()
+                known = self._traces[key] = _Trace(exports_copies())
             concrete = known.find(tuple(shapes))
             if concrete is None or named and concrete.is_named_otherwise(tensors):
                 concrete = self._make(known, args, kwargs, tensors, shapes, named)
@@ -594,7 +603,7 @@ def _quick_key(args: tuple) -> tuple | None:
     """A cache key for eager tensors in eager mode; None for other arguments, which need a full description."""
     if not context.executing_eagerly():
         return None
-    key = [context.state.device]
+    key: list = [context.state.device, _replica()]
     for a in args:
         if type(a) is not EagerTensor or a.dtype.torch is None:
             return None
@@ -603,14 +612,21 @@ def _quick_key(args: tuple) -> tuple | None:
     return tuple(key)
 
 
-def _surroundings() -> Any:
-    """The context that a trace depends on besides its arguments: the outermost graph (None: eager)."""
+def _surroundings() -> tuple:
+    """The context that a trace depends on besides its arguments: the outermost graph, or the device in eager mode; the replica,
+    because variables are read from its copies; and whether one copy of each is being saved."""
     if context.executing_eagerly():
-        return context.state.device
+        return context.state.device, _replica(), exports_copies()
     graph: Any = context.current_graph()
     while getattr(graph, "building_function", False):
         graph = graph.around
-    return None if graph is None else Weak(graph)
+    return None if graph is None else Weak(graph), _replica(), exports_copies()
+
+
+def _replica() -> Any:
+    """What identifies the strategy that this thread is under, and its replica."""
+    found = active_frame()
+    return None if found is None else (Weak(found.strategy), found.replica is None, found.index)
 
 
 def _argument_names(spec: FunctionSpec, args: tuple, kwargs: dict[str, Any]) -> list[str]:

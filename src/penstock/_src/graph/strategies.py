@@ -44,6 +44,7 @@ def _root() -> Any:
 
 class _Process:
     chosen: Any = None                 # the frame of experimental_set_strategy; it counts in every thread and graph
+    has_copies = False                 # whether a variable was made that has several copies
 
 
 def choose(frame: Frame | None) -> None:
@@ -85,6 +86,16 @@ def active_replica() -> Any:
     """The replica that this thread runs for; None without a strategy and in cross-replica context."""
     found = active_frame()
     return None if found is None else found.replica
+
+
+def note_copies() -> None:
+    """Remembers that there is a variable with several copies."""
+    _Process.has_copies = True
+
+
+def exports_copies() -> bool:
+    """Whether a SavedModel is being written, and variables have several copies, of which functions export one."""
+    return context.state.exporting and _Process.has_copies
 
 
 def beyond_first_replica() -> bool:

@@ -114,3 +114,28 @@ def test_models_from_results_of_layers():
     back.compile("sgd", "mse")
     back.fit(front(x).numpy(), np.zeros((5, 2)), verbose=0)
     np.testing.assert_allclose(back(front(x)), whole(x), rtol=1e-5, atol=1e-6)         # the layers are the same
+
+
+def test_metrics_of_add_metric_in_saved_models(tmp_path):
+    """Calls of a loaded model update them, so they are saved with it."""
+    class Inner(tf.keras.layers.Layer):
+        def call(self, x):
+            self.add_metric(tf.reduce_mean(x), name="inner", aggregation="mean")
+            return x * 2.0
+
+    class Doubled(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def call(self, x):
+            y = self.inner(x)
+            self.add_metric(tf.reduce_max(y), name="largest", aggregation="mean")
+            return y
+
+    model = Doubled()
+    x = tf.constant([[1.0], [3.0]])
+    model(x)
+    model.save(tmp_path, save_format="tf")
+    loaded = tf.keras.models.load_model(tmp_path)
+    assert loaded(x).numpy().tolist() == [[2.0], [6.0]]

@@ -14,7 +14,7 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.scopes import device
-from penstock._src.graph.strategies import Frame, entered
+from penstock._src.graph.strategies import Frame, entered, exports_copies, note_copies
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY
 from penstock._src.models.distribute import contexts
 from penstock._src.models.distribute.cross_device_ops import divided
@@ -41,6 +41,8 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
         self._name, self._unique_id, self._in_graph_mode = first._name, first._unique_id, first._in_graph_mode
         self._trainable, self._constraint, self._synchronization = first._trainable, first._constraint, first._synchronization
         self._graph_key = getattr(first, "_graph_key", None)
+        if len(copies) > 1:
+            note_copies()
         for copy in copies:
             copy._distributed_container = weakref.ref(self)
             copy._distribute_strategy = strategy
@@ -224,7 +226,7 @@ class MirroredVariable(DistributedVariable):
     def _changed(self, change: Callable, value: Any, how: str) -> Any:
         found = contexts.frame()
         strategy = self._distribute_strategy
-        if found.strategy is strategy and found.copy is not None and found.replica is None:
+        if exports_copies() or found.strategy is strategy and found.copy is not None and found.replica is None:
             return change(self._copy(), value)
         if found.replica is None or found.strategy is not strategy:
             return strategy.extended.update(self, change, args=(value,))
@@ -303,8 +305,8 @@ class SyncOnReadVariable(DistributedVariable):
 
     def _changed(self, change: Callable, value: Any, how: str) -> Any:
         i = self._index()
-        if i is not None:
-            return change(self._values[i], value)
+        if i is not None or exports_copies():
+            return change(self._values[i or 0], value)
         if how.startswith(("scatter", "batch_scatter")):
             raise NotImplementedError(f"{type(self).__name__} does not support `{how}` in cross-replica context.")
         if how != "assign" and self._aggregation == VariableAggregation.SUM:

@@ -121,13 +121,15 @@ def _output_names(model: Any, n: int) -> list[str]:
 
 def extra_dependencies(model: Any, cache: Any) -> dict[str, Any]:
     """The attributes of a SavedModel that a checkpoint does not have: lists of the variables, and functions that compute the
-    losses of regularizers; users of loaded models read them."""
+    losses of regularizers, which users of loaded models read; the metrics that `add_metric` has made, which calls update."""
     if not model.built:                      # its weights are created when it is first called
         return {}
-    lists = {name: list(getattr(model, name)) for name in ("variables", "trainable_variables", "non_trainable_variables")}
+    lists: dict[str, Any] = {name: list(getattr(model, name))
+                             for name in ("variables", "trainable_variables", "non_trainable_variables")}
     if context.executing_eagerly():
         lists["regularization_losses"] = [Function(loss, "loss", []) for layer in model._flatten_layers()
                                           for loss in layer._callable_losses]
+    lists["layer_metrics"] = model._layer_metrics()
     return {name: wrap(items) for name, items in lists.items()}
 
 
