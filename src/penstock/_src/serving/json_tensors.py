@@ -169,7 +169,9 @@ def _check_types(leaves: list, dtype: Any) -> None:
 
 def _check_range(array: np.ndarray, leaves: list, dtype: Any) -> None:
     """InvalidArgumentError if a floating-point type cannot hold a number; integers must be exact, unless they are huge."""
-    exact = 2 ** (np.finfo(array.dtype).nmant + 1) - 1 if array.dtype in (np.float32, np.float64) else 3e38
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float32)
+    exact = 2 ** (np.finfo(array.dtype).nmant + 1) - 1
     huge = np.flatnonzero(~(np.abs(array) <= exact))
     for i in huge.tolist():
         leaf = leaves[i]
