@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from penstock._src.base import errors
+from penstock._src.graph.tensor_proto import make_tensor_proto
 from penstock._src.serving.batching import Batcher, BatchQueue, Task, divided, merged
 from penstock._src.serving.config import Batching, batching_of, parsed
 from penstock._src.serving.messages import pb
+from tests.checks import eventually
 from tests.serving.models import Client, config_of, floats, half_plus, serving
 
 
@@ -147,6 +149,28 @@ def test_batched_answers_and_back_pressure(tmp_path):
         assert server.core.metrics.batch_sizes.value("m") < 100          # some were combined
         with pytest.raises(grpc.RpcError, match="equal 0th-dimension|at least one dimension|larger than maximum"):
             client.predict("m", x=np.zeros(9, np.float32))
+
+
+def test_a_request_that_is_cancelled_in_a_batch_leaves_the_others(tmp_path):
+    """Its row is not run, and nothing of it stays: neither a pending request nor a hold on the version."""
+    half_plus(tmp_path, 1)
+    with serving(config_of("m", tmp_path), batching=options(max_batch_size=3, batch_timeout_micros=600_000_000)) as server, \
+            Client(server) as client, grpc.insecure_channel(f"localhost:{server.port}") as channel, \
+            ThreadPoolExecutor(2) as pool:
+        version, = server.core.repository.status(pb.ModelSpec(name="m"))
+        ran, run = [], version.servable.run
+        version.batcher._run = lambda feeds, fetches: (ran.extend(feeds.values()), run(feeds, fetches))[1]
+        request = pb.PredictRequest(model_spec=pb.ModelSpec(name="m"))
+        request.inputs["x"].CopyFrom(make_tensor_proto(floats(1)))
+        call = channel.unary_unary("/tensorflow.serving.PredictionService/Predict", lambda m: m.SerializeToString())
+        first = call.future(request, timeout=600)
+        assert eventually(lambda: len(version.batcher._queue) == 1)
+        first.cancel()
+        assert eventually(lambda: server.core._pending == 0)
+        others = [pool.submit(client.predict, "m", x=floats(x)) for x in (4, 6)]
+        assert [other.result()["y"].tolist() for other in others] == [[4.0], [5.0]]
+        assert sorted(np.concatenate(ran).tolist()) == [4.0, 6.0]
+        assert eventually(lambda: version.requests == 0)
 
 
 def test_too_many_requests_are_refused(served):
