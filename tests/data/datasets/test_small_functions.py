@@ -18,6 +18,14 @@ def test_an_element_by_its_position():
         tf.data.experimental.at(dataset, 4)
 
 
+def test_positions_in_a_shuffled_dataset_have_one_order():
+    dataset = tf.data.Dataset.range(20).shuffle(7, seed=3).map(lambda x: x * 2).batch(5)
+    first, again = ([tf.data.experimental.at(dataset, i).numpy().tolist() for i in range(4)] for _ in range(2))
+    assert first == again and sorted(sum(first, [])) == list(range(0, 40, 2))
+    assert [x.tolist() for x in dataset.as_numpy_iterator()] == first          # reading positions starts no round
+    assert [x.tolist() for x in dataset.as_numpy_iterator()] != first
+
+
 def test_an_element_by_its_position_in_a_graph():
     with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
         dataset = tf.compat.v1.data.Dataset.range(4).batch(3)

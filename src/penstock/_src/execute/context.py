@@ -109,7 +109,7 @@ class StepContext:
     """The environment of one step, passed to kernels that have a parameter `ctx`."""
 
     __slots__ = ("resources", "cancellation", "deadline", "step_id", "session", "locals", "functions", "at_end",
-                 "devices", "rendezvous", "streams", "parking")
+                 "devices", "rendezvous", "streams", "parking", "random_access")
 
     def __init__(self, resources: ResourceManager, session: Any = None, timeout: float | None = None, step_id: int = 0,
                  devices: Any = None):
@@ -119,6 +119,7 @@ class StepContext:
         self.locals: dict[Any, Any] = {}           # per-step state (stacks, tensor arrays)
         self.functions: Any = None
         self.streams: dict | None = None           # random streams, where an iterator has its own
+        self.random_access = False                 # reads elements of a dataset by position: its order is always the first one
         self.devices = devices                     # the DeviceSet that the bodies of functions are placed on
         self.rendezvous: Any = None                # the rendezvous of the step's partitions, if it has several
         self.parking: Any = None                   # how attempts wait that must not block the thread: simulate/control.py
@@ -130,7 +131,7 @@ class StepContext:
         As `within`, it is for the elements of an input pipeline: their functions run on the host.
         """
         made = StepContext(self.resources)
-        made.streams = self.streams
+        made.streams, made.random_access = self.streams, self.random_access
         return made
 
     def within(self, streams: dict | None) -> StepContext:
@@ -139,6 +140,7 @@ class StepContext:
         made.resources, made.session, made.step_id, made.devices = self.resources, self.session, self.step_id, None
         made.cancellation, made.deadline, made.rendezvous, made.parking = self.cancellation, self.deadline, None, None
         made.locals, made.functions, made.at_end, made.streams = {}, None, self.at_end, streams
+        made.random_access = self.random_access
         return made
 
     def remaining(self) -> float | None:

@@ -404,12 +404,12 @@ class SeedGenerator:
         self.seeds, self.rounds, self.reshuffle = generator_seeds(seed, seed2), 0, reshuffle
         self._lock = threading.Lock()
 
-    def next_seeds(self) -> tuple[int, int]:
-        """The seeds of the next iteration: TensorFlow's numbers, two for each."""
+    def next_seeds(self, first: bool = False) -> tuple[int, int]:
+        """The seeds of the next iteration, or again of the first one: TensorFlow's numbers, two for each."""
         if not self.reshuffle:
             return self.seeds
         with self._lock:
-            at, self.rounds = 2 * self.rounds, self.rounds + 1
+            at, self.rounds = (0, self.rounds) if first else (2 * self.rounds, self.rounds + 1)
         words = philox.Philox.seeded(*self.seeds).skip(at // 4).words(1).reshape(-1)
         return int(words[at % 4]), int(words[at % 4 + 1])
 

@@ -32,7 +32,7 @@ class ShuffleCursor(BlockCursor):
     def _start(self, ctx: Any) -> None:
         self._source = self._stage.inputs[0].iterate(ctx) if self._left else None
         self.inputs = () if self._source is None else (self._source,)
-        self._seeds = self._stage.generator.next_seeds() if self._left else (0, 0)
+        self._seeds = self._stage.generator.next_seeds(first=ctx.random_access) if self._left else (0, 0)
         self._slots = np.empty(0, np.int64)          # which row is in each slot of the ring, before `_draws`
         self._later = self._slots                    # and after all of them
         self._before = 0                             # how many draws were made before `_draws`

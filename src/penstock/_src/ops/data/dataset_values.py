@@ -68,6 +68,7 @@ element_at.shape(lambda dataset, index, *, output_shapes: [s.static_dims for s i
 @element_at.kernel(device="cpu")
 def _element_at_kernel(dataset, index, *, output_types, output_shapes, ctx):
     ctx, at = ctx.within(ctx.streams), integer(index, "index")
+    ctx.random_access = True
     stage = stage_of(dataset)
     check_types(tuple(output_types), tuple(s.static_dims for s in output_shapes), stage.types, stage.shapes)
     size = stage.cardinality()
