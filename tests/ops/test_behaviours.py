@@ -319,3 +319,21 @@ def test_ranges_that_are_too_long():
 def test_a_window_that_misses_samples_has_an_inverse():
     window = tf.signal.inverse_stft_window_fn(128)(64, tf.float32).numpy()
     assert window[0] == 0 and np.isfinite(window).all()
+
+
+def test_cumulative_sums_of_ragged_tensors():
+    """Recorded of TensorFlow."""
+    rows = tf.ragged.constant([[1, 2], [], [3, 4, 5]])
+    assert tf.cumsum(rows, 1).to_list() == [[1, 3], [], [3, 7, 12]]
+    assert tf.cumsum(rows, 1, exclusive=True, reverse=True).to_list() == [[2, 0], [], [9, 5, 0]]
+    assert tf.cumsum(rows).to_list() == [[1, 2], [], [4, 6, 5]]
+    inner = tf.RaggedTensor.from_row_splits([[0, 1], [2, 3], [4, 5]], [0, 2, 2, 3])
+    assert tf.cumsum(inner, 2).to_list() == [[[0, 1], [2, 5]], [], [[4, 9]]]
+
+
+@pytest.mark.parametrize("name", ["bessel_j0", "bessel_y1", "bessel_k0e", "dawsn", "expint", "fresnel_sin", "spence"])
+def test_special_functions_of_ragged_tensors(name):
+    function = getattr(tf.math.special, name)
+    found = function(tf.ragged.constant([[0.5, 0.25], [0.75]]))
+    assert found.row_lengths().numpy().tolist() == [2, 1]
+    np.testing.assert_array_equal(found.flat_values, function(tf.constant([0.5, 0.25, 0.75])))

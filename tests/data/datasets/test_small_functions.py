@@ -200,3 +200,23 @@ def test_the_error_of_a_function_names_the_transformation(name, make):
         assert (f"Error in user-defined function passed to {name} transformation with iterator: "
                 f"Iterator::Root::{kind}") in str(e.value)
         assert str(e.value).count("user-defined") == 1
+
+
+def test_random_numbers_of_each_iteration():
+    """Recorded of TensorFlow."""
+    dataset = tf.data.Dataset.random(seed=42, rerandomize_each_iteration=True).take(3)
+    expected = [[1632911145, 3351202991, 521718116], [978081363, 95978499, 2394667100]]
+    assert [[int(x) for x in dataset] for _ in range(2)] == expected
+
+
+def test_elements_that_numpy_does_not_have():
+    assert list(tf.data.Dataset.from_tensors((2, None)).as_numpy_iterator()) == [(2, None)]
+    optional = tf.data.experimental.Optional.from_value(3)
+    for dataset in (tf.data.Dataset.range(3).window(2), tf.data.Dataset.from_tensors(optional)):
+        with pytest.raises(TypeError, match="is not supported for datasets that produce values of type"):
+            dataset.as_numpy_iterator()
+
+
+def test_zip_takes_its_datasets_once():
+    with pytest.raises(TypeError, match="Both"):
+        tf.data.Dataset.zip(tf.data.Dataset.range(2), datasets=tf.data.Dataset.range(3))

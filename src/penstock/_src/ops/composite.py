@@ -19,7 +19,8 @@ from penstock._src.graph.type_spec import TypeSpec
 UNARY = """abs acos acosh angle asin asinh atan atanh cast ceil conj cos cosh digamma erf erfc erfcinv erfinv exp expm1 floor
 imag is_finite is_inf is_nan lgamma log log1p log_sigmoid logical_not ndtri negative real reciprocal reciprocal_no_nan rint
 round rsqrt sigmoid sign sin sinh softplus softsign sqrt square tan tanh identity ones_like zeros_like saturate_cast as_string
-bessel_i0 bessel_i0e bessel_i1 bessel_i1e elu gelu leaky_relu nextafter relu relu6 selu silu swish to_float
+bessel_i0 bessel_i0e bessel_i1 bessel_i1e bessel_j0 bessel_j1 bessel_y0 bessel_y1 bessel_k0 bessel_k0e bessel_k1
+bessel_k1e dawsn expint fresnel_cos fresnel_sin spence elu gelu leaky_relu nextafter relu relu6 selu silu swish to_float
 to_int32 to_int64 to_double to_bfloat16 decode_base64 encode_base64 string_strip string_to_hash_bucket
 string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number substr regex_full_match regex_replace lower upper strip
 length to_number to_hash_bucket to_hash_bucket_fast to_hash_bucket_strong unicode_transcode unicode_script decode_compressed

@@ -112,6 +112,11 @@ class DatasetBase(Trackable):
         """An iterator over the elements as numpy arrays (eager execution)."""
         if not context.executing_eagerly():
             raise RuntimeError("as_numpy_iterator() is not supported while tracing functions")
+        for spec in structure.flatten(self.element_spec):
+            kind = spec.value_type
+            if kind is not None and not issubclass(kind, (tf.Tensor, tf.RaggedTensor, tf.SparseTensor, type(None))):
+                raise TypeError("`tf.data.Dataset.as_numpy_iterator()` is not supported for datasets that produce values of "
+                                f"type {kind}")
         return NumpyIterator(self)
 
     def __len__(self) -> int:

@@ -14,6 +14,8 @@ from penstock._src.graph.trackable import Trackable
 
 def _as_numpy(x: Any) -> Any:
     """The value of a component, which cannot be written to: it may share the tensor's memory."""
+    if x is None:
+        return None
     value = x._numpy() if not isinstance(x, tf.Tensor) and hasattr(x, "_numpy") else x.numpy()
     if isinstance(value, np.ndarray):
         value = value.view()

@@ -138,6 +138,8 @@ class Sources(DatasetBase):
         >>> [(int(x), int(y)) for x, y in tf.data.Dataset.zip((a, b))]
         [(0, 10), (1, 11), (2, 12)]
         """
+        if args and datasets is not None:
+            raise TypeError("Both `*args` and `datasets` cannot be set.")
         if datasets is not None:
             args = (datasets,)
         if not args:
@@ -161,9 +163,25 @@ class Sources(DatasetBase):
 
     @classmethod
     def random(cls, seed: Any = None, rerandomize_each_iteration: Any = None, name: str | None = None) -> Any:
-        """An infinite dataset of pseudo-random 32-bit numbers."""
+        """An infinite dataset of pseudo-random 32-bit numbers.
+
+        Args:
+            seed: An integer that fixes the numbers.
+            rerandomize_each_iteration: Whether each iteration in eager execution has other numbers, which the seed fixes, too.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset of scalars.
+
+        >>> dataset = tf.data.Dataset.random(seed=4).take(3)
+        >>> list(dataset) == list(dataset)
+        True
+        """
         spec = TensorSpec([], dtypes.int64)
-        return cls._made(get("RandomDataset")(*seeds(seed), **structure.outputs(spec)), spec)
+        if not rerandomize_each_iteration:
+            return cls._made(get("RandomDataset")(*seeds(seed), **structure.outputs(spec)), spec)
+        return cls._made(get("RandomDatasetV2")(*seeds(seed), get("DummySeedGenerator")(), rerandomize_each_iteration=True,
+                                                **structure.outputs(spec)), spec)
 
     @classmethod
     def counter(cls, start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64, name: str | None = None) -> Any:

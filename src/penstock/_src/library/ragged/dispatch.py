@@ -56,7 +56,7 @@ OWN: dict[str, Callable] = {
     "map_fn": functional.map_rows,
     "split": splitting.split, "reverse": array.reverse, "matmul": linear.matmul, "softmax": math.softmax,
     "bincount": counting.bincount, "reduce_variance": math.reduce_variance, "reduce_std": math.reduce_std,
-    "reduce_logsumexp": math.reduce_logsumexp,
+    "reduce_logsumexp": math.reduce_logsumexp, "cumsum": math.cumsum,
     "reshape": shape.reshape, "broadcast_to": shape.broadcast_to,
     "shape": lambda input, name=None, out_type=None: shape.DynamicRaggedShape.from_tensor(input, out_type),
     "dynamic_partition": partition.dynamic_partition, "one_hot": array.one_hot, "bitcast": array.bitcast,

@@ -219,3 +219,13 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Any:
     with tf.name_scope(name, "RaggedSoftmax", []):
         shifted = tf.exp(tf.subtract(logits, reduce_max(logits, axis, keepdims=True)))
         return tf.divide(shifted, reduce_sum(shifted, axis, keepdims=True))
+
+
+def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> RaggedTensor:
+    """Sums of the values up to each one, along an axis: padded with zeros unless the axis is inside of the flat values."""
+    with tf.name_scope(name, "RaggedCumSum", [x]):
+        axis = get_positive_axis(axis, x.shape.ndims)
+        if axis > x.ragged_rank:
+            return x.with_flat_values(tf.cumsum(x.flat_values, axis - x.ragged_rank, exclusive, reverse))
+        summed = tf.cumsum(x.to_tensor(), axis, exclusive, reverse)
+        return RaggedTensor.from_tensor(summed, lengths=x.nested_row_lengths(), row_splits_dtype=x.row_splits.dtype)
