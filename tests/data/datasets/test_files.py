@@ -1,15 +1,19 @@
 """Datasets over files: what they read, and that damaged and hostile files raise typed errors in bounded time."""
 import gzip
 import os
+import sqlite3
 import subprocess
 import sys
+import threading
 import zlib
 
 import numpy as np
 import pytest
 
 import penstock as tf
+import penstock.compat.v1 as v1
 from penstock._src.base import errors
+from tests.checks import eventually
 
 D = tf.data.Dataset
 
@@ -154,8 +158,31 @@ def test_what_is_published_has_reached_the_disk(tmp_path, monkeypatch):
     assert str(tmp_path / "s") in done[done.index((old, new)):]
 
 
+def test_a_query_ends_with_its_step(tmp_path):
+    """One without an end, when the session is closed."""
+    path = str(tmp_path / "db")
+    sqlite3.connect(path).close()
+    endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
+    raised = []
+    with v1.Graph().as_default():
+        sess = v1.Session()
+        dataset = v1.data.experimental.SqlDataset("sqlite", path, endless, (tf.int64,))
+        number = v1.data.make_one_shot_iterator(dataset).get_next()
+
+        def run():
+            try:
+                sess.run(number)
+            except errors.OpError as e:
+                raised.append(e)
+        thread = threading.Thread(target=run)
+        thread.start()
+        assert eventually(sess._engine.running_steps)
+        sess.close()
+        thread.join(60)
+    assert not thread.is_alive() and isinstance(raised[0], errors.CancelledError)
+
+
 def test_sql(tmp_path):
-    import sqlite3
     with sqlite3.connect(tmp_path / "a.db") as db:
         db.execute("CREATE TABLE t (name TEXT, age INTEGER, size REAL)")
         db.executemany("INSERT INTO t VALUES (?, ?, ?)", [("a", 3, 0.5), ("b", None, 2.0)])

@@ -4,8 +4,10 @@ They read large chunks and return blocks. After an error in a file, reading cont
 """
 from __future__ import annotations
 
+import contextlib
 import itertools
 import urllib.parse
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from penstock._src.kernels import strings
 
 _PIECE = 1 << 18
 _KINDS = ("", "GZIP", "ZLIB")
+_INSTRUCTIONS = 100_000          # of a query, after which it asks whether to go on
 
 
 class Files(Stage):
@@ -313,32 +316,54 @@ class _SqlCursor(Cursor):
         self._connection: Any = None
         self._rows: Any = None
 
-    def _open(self) -> None:
+    def _open(self, ctx: Any) -> None:
         import sqlite3
         stage = self._stage
         confine.check(stage.path)
         try:
             self._connection = sqlite3.connect(f"file:{urllib.parse.quote(stage.path)}?mode=rw", uri=True,
                                                check_same_thread=False)
-            self._connection.set_authorizer(_only_its_file)
+        except sqlite3.Error as e:
+            raise errors.UnknownError(None, None, f"{e} ({stage.path}: {stage.query})") from None
+        self._connection.set_authorizer(_only_its_file)
+        with self._running(ctx):
             self._rows = self._connection.execute(stage.query)
             if self._rows.description is None:                  # it would change the database, and has no rows
                 self._connection.rollback()
-        except sqlite3.Error as e:
-            self.close()
-            raise errors.UnknownError(None, None, f"{e} ({stage.path}: {stage.query})") from None
         if len(self._rows.description or ()) != len(stage.types):
             raise errors.invalid(f"The number of columns in query ({len(self._rows.description or ())}) must match the number "
                                  f"of elements in output_types ({len(stage.types)})")
 
-    def next(self, ctx: Any) -> tuple | None:
+    @contextlib.contextmanager
+    def _running(self, ctx: Any) -> Iterator[None]:
+        """Types the errors of the database. A query ends with the step: SQLite asks at intervals, when signals arrive, too."""
         import sqlite3
-        if self._rows is None:
-            self._open()
+        ended: list[BaseException] = []
+
+        def over() -> bool:
+            try:
+                ctx.cancellation.check()
+            except BaseException as e:
+                ended.append(e)
+            return bool(ended)
+        self._connection.set_progress_handler(over, _INSTRUCTIONS)
         try:
+            yield
+        except (sqlite3.Error, MemoryError) as e:            # MemoryError: of a connection that was closed meanwhile
+            self.close()
+            if ended:
+                raise ended[0] from None
+            ctx.cancellation.check()
+            raise errors.UnknownError(None, None, f"{e!r} ({self._stage.path}: {self._stage.query})") from None
+        finally:
+            if self._connection is not None:
+                self._connection.set_progress_handler(None, 0)
+
+    def next(self, ctx: Any) -> tuple | None:
+        if self._rows is None:
+            self._open(ctx)
+        with self._running(ctx):
             row = self._rows.fetchone()
-        except sqlite3.Error as e:
-            raise errors.UnknownError(None, None, str(e)) from None
         if row is None:
             return None
         self._seen += 1
