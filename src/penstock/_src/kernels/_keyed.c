@@ -561,7 +561,8 @@ static inline const Row *touch(Shard *s, Row *row, int64_t step, int counts)
 
 static inline void load_entry(const Shard *s, const Key *k) { __builtin_prefetch(&s->entries[k->hash & (uint64_t)s->mask]); }
 
-/* Starts loading the row of the i-th key, `bytes` of it. The row that a plan has may be that of another key now. */
+/* Starts loading the row of the i-th key, `bytes` of it. The row that a plan has may be that of another key now. A lookup
+   writes down which row it is, so that it need not be searched again. */
 static inline void load_row(const Batch *b, const Shard *s, int64_t i, int64_t bytes)
 {
     int64_t number;
@@ -572,6 +573,8 @@ static inline void load_row(const Batch *b, const Shard *s, int64_t i, int64_t b
         while (s->entries[at].row != EMPTY && s->entries[at].key != b->keys[i].key)
             at = (at + 1) & s->mask;
         number = s->entries[at].row;
+        if (b->rows != NULL)
+            b->rows[i] = (int32_t)number;
     }
     if (number < 0 || number >= s->row_count)
         return;
@@ -596,10 +599,10 @@ static inline void load_ahead(const Batch *b, const Shard *s, int64_t i, int64_t
         load_row(b, s, i + AHEAD, bytes);
 }
 
-/* The row that the plan has for the i-th key, if it is still the row of that key; NULL otherwise. */
+/* The row that was found before for the i-th key, if it is still the row of that key; NULL otherwise. */
 static inline Row *planned(const Batch *b, const Shard *s, int64_t i)
 {
-    if (b->rows == NULL || b->rows[i] < 0 || b->rows[i] >= s->row_count)
+    if (b->rows == NULL || b->table->is_text || b->rows[i] < 0 || b->rows[i] >= s->row_count)
         return NULL;
     Row *row = row_of(b->table, s, b->rows[i]);
     return row->number != FREE && row->key == b->keys[i].key ? row : NULL;
@@ -635,6 +638,15 @@ static Row *resolve(Batch *b, Shard *s, const Key *k, int creates, int *refused)
     return row;
 }
 
+/* Rows are short: a call would take longer than the copy. */
+static inline void copy_row(float *restrict to, const float *restrict from, int64_t n)
+{
+    for (; n >= 8; n -= 8, to += 8, from += 8)
+        memcpy(to, from, 8 * sizeof *to);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = from[i];
+}
+
 static void lookup_in(Batch *b, Shard *s, int64_t from, int64_t to)
 {
     Table *t = b->table;
@@ -643,13 +655,15 @@ static void lookup_in(Batch *b, Shard *s, int64_t from, int64_t to)
         const int64_t at = b->order[i];
         const Key *k = &b->keys[i];
         float *out = b->out == NULL ? NULL : b->out + at * t->dim;
-        int refused;
-        Row *row = resolve(b, s, k, b->work == LOOKUP, &refused);
+        int refused = 0;
+        Row *row = planned(b, s, i);
+        if (row == NULL)
+            row = resolve(b, s, k, b->work == LOOKUP, &refused);
         if (row != NULL) {
             if (b->work != PEEK)
                 touch(s, row, b->step, b->counts);
             if (out != NULL)
-                memcpy(out, numbers_of(row), (size_t)t->dim * sizeof *out);
+                copy_row(out, numbers_of(row), t->dim);
         } else if (out != NULL && refused && b->work == LOOKUP) {
             for (int64_t j = 0; j < t->dim; j++)
                 out[j] = t->refused;
@@ -825,8 +839,14 @@ static void run_shard(const void *given, int64_t number)
 
 static inline int64_t shard_of(const Table *t, uint64_t hash) { return (int64_t)(hash >> 40) & (t->shard_count - 1); }
 
-/* Sorts keys by shard; NULL without memory. */
-static Plan *make_plan(const Table *t, const Key *keys, int64_t count)
+/* The i-th key of a batch of numbers, or of texts. */
+static inline Key key_at(const int64_t *numbers, const Key *texts, int64_t i)
+{
+    return texts != NULL ? texts[i] : (Key){numbers[i], NULL, 0, mix((uint64_t)numbers[i])};
+}
+
+/* Sorts keys by shard; NULL without memory. Numbers are hashed twice, which is quicker than to write the hashes down. */
+static Plan *make_plan(const Table *t, const int64_t *numbers, const Key *texts, int64_t count)
 {
     const int64_t shards = t->shard_count;
     Plan *p = malloc(sizeof *p + (size_t)(count + 2 * shards + 1) * sizeof *p->order +
@@ -841,15 +861,16 @@ static Plan *make_plan(const Table *t, const Key *keys, int64_t count)
     int64_t *next = p->first + shards + 1;
     memset(p->first, 0, (size_t)(shards + 1) * sizeof *p->first);
     for (int64_t i = 0; i < count; i++)
-        p->first[shard_of(t, keys[i].hash) + 1]++;
+        p->first[shard_of(t, key_at(numbers, texts, i).hash) + 1]++;
     for (int64_t i = 0; i < shards; i++) {
         p->first[i + 1] += p->first[i];
         next[i] = p->first[i];
     }
     for (int64_t i = 0; i < count; i++) {
-        const int64_t to = next[shard_of(t, keys[i].hash)]++;
+        const Key k = key_at(numbers, texts, i);
+        const int64_t to = next[shard_of(t, k.hash)]++;
         p->order[to] = i;
-        p->keys[to] = keys[i];
+        p->keys[to] = k;
     }
     return p;
 }
@@ -984,19 +1005,13 @@ static PyObject *new_table(PyObject *self, PyObject *args)
     return made;
 }
 
-/* The keys of a batch: `keys` is the address of int64 numbers, or a sequence of bytes. */
-static Key *read_keys(const Table *t, PyObject *keys, int64_t count)
+/* The keys of a batch that are a list of bytes; NULL with an exception. */
+static Key *read_texts(PyObject *keys, int64_t count)
 {
     Key *made = malloc((size_t)(count + 1) * sizeof *made);
     if (made == NULL) {
         PyErr_NoMemory();
         return NULL;
-    }
-    if (!t->is_text) {
-        const int64_t *numbers = address(keys);
-        for (int64_t i = 0; i < count; i++)
-            made[i] = (Key){numbers[i], NULL, 0, mix((uint64_t)numbers[i])};
-        return made;
     }
     for (int64_t i = 0; i < count; i++) {
         PyObject *item = i < PyList_GET_SIZE(keys) ? PyList_GET_ITEM(keys, i) : NULL;
@@ -1021,11 +1036,11 @@ static Plan *plan_of(Batch *b, PyObject *keys, int64_t count)
         b->rows = made->rows;
         return made;
     }
-    Key *read = read_keys(t, keys, count);
-    if (read == NULL)
+    Key *texts = t->is_text ? read_texts(keys, count) : NULL;
+    if (t->is_text && texts == NULL)
         return NULL;
-    made = make_plan(t, read, count);
-    free(read);
+    made = make_plan(t, t->is_text ? NULL : address(keys), texts, count);
+    free(texts);
     if (made == NULL)
         PyErr_NoMemory();
     else if (b->work != APPLY)
@@ -1477,15 +1492,17 @@ static PyObject *statistics(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "OOLLL", &capsule, &keys, &count, &versions, &frequencies))
         return NULL;
     Table *t = table_of(capsule);
-    Key *read = read_keys(t, keys, count);
-    if (read == NULL)
+    Key *texts = t->is_text ? read_texts(keys, count) : NULL;
+    const int64_t *numbers = t->is_text ? NULL : address(keys);
+    if (t->is_text && texts == NULL)
         return NULL;
     int64_t *v = (int64_t *)(uintptr_t)versions, *f = (int64_t *)(uintptr_t)frequencies;
     for (int64_t i = 0; i < count; i++) {
-        Shard *s = &t->shards[shard_of(t, read[i].hash)];
+        const Key k = key_at(numbers, texts, i);
+        Shard *s = &t->shards[shard_of(t, k.hash)];
         Kept kept = {0};
         pthread_mutex_lock(&s->lock);
-        const Entry *e = s->entries == NULL ? NULL : find(t, s, &read[i]);
+        const Entry *e = s->entries == NULL ? NULL : find(t, s, &k);
         if (e != NULL && e->row >= 0)
             kept = (Kept){row_of(t, s, e->row)->version, row_of(t, s, e->row)->frequency, 0};
         else if (e != NULL && e->row == WAITING)
@@ -1496,7 +1513,7 @@ static PyObject *statistics(PyObject *self, PyObject *args)
         v[i] = kept.version;
         f[i] = kept.frequency;
     }
-    free(read);
+    free(texts);
     Py_RETURN_NONE;
 }
 
