@@ -26,8 +26,20 @@ def test_functions_get_arguments_for_all_that_they_require():
     names = sources.functions()
     assert len(names) > 600 and "nn.conv2d" in names and "io.gfile.exists" not in names
     found = run.collect("functions", 0, 1, "nn.conv2d")
-    assert [c["kind"] for c in found] == ["eager", "function", "gradients"]
+    assert [c["kind"] for c in found] == ["eager", "function", "vectorized", "gradients"]
     assert len(found[0]["args"]) == 4 and len(found[1]["shapes"]) == 2
+
+
+def test_functions_of_1x_are_called_where_they_differ():
+    names = sources.functions_v1()
+    assert len(names) > 300 and "compat.v1.nn.conv2d" in names
+    assert not {"compat.v1.get_variable_scope", "compat.v1.Session", "compat.v1.sin"} & set(names)
+    assert [c["kind"] for c in run.collect("functions_v1", 0, 1, "compat.v1.nn.conv2d")] == ["graph", "eager"]
+
+
+def test_a_mistake_is_one_argument():
+    (wrong,) = run.collect("mistakes", 1, 1, "math.add")
+    assert any(v in sources.WRONG for v in [*wrong["args"], *wrong["kwargs"].values()])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "complex64", "string", "bool"])

@@ -168,7 +168,7 @@ def test_check_numerics_of_all_ops(graph):
             x, y = tf2.constant([-2.0, 3.0]), tf2.constant([0.0, 0.0])
             with pytest.raises(tf.errors.InvalidArgumentError) as caught:
                 x / y
-            for part in ("shape: (2,)\n", "# of -Inf elements: 1\n", "# of +Inf elements: 1\n", f"0: {x}", f"1: {y}"):
+            for part in ("shape: (2,)\n", "# of -Inf elements: 1\n", "# of +Inf elements: 1\n", f"0: {x!s}", f"1: {y!s}"):
                 assert part in str(caught.value)
 
             @tf2.function

@@ -173,5 +173,5 @@ class _Checks:
 
 def _shown(inputs: tuple) -> str:
     if len(inputs) < 2:
-        return "".join(f"\n  Input tensor: {x}\n" for x in inputs)
-    return "".join([f"\n  Input tensors ({len(inputs)}):\n", *(f"    {i}: {x}\n" for i, x in enumerate(inputs))])
+        return "".join(f"\n  Input tensor: {x!s}\n" for x in inputs)
+    return "".join([f"\n  Input tensors ({len(inputs)}):\n", *(f"    {i}: {x!s}\n" for i, x in enumerate(inputs))])
