@@ -65,7 +65,7 @@ MAY_IMPORT = {
                                    "state.variables"},
     "state.trackable_resource": LIBRARY | {"eager"},
     "state.embeddings": LIBRARY | {"eager", "kernels", "state.checkpoint", "state.variables"},
-    "state.saved_model": LIBRARY | {"eager", "kernels.hashing", "library.ragged", "state"},
+    "state.saved_model": LIBRARY | {"eager", "kernels.hashing", "kernels.keyed", "library.ragged", "state"},
     "training.summary": LIBRARY | {"eager", "library.image", "session"},
     "training.train": LIBRARY | {"cluster", "eager", "execute", "kernels.devices", "session", "state.checkpoint",
                                  "state.embeddings", "state.table_initializers", "state.variables", "training.summary"},

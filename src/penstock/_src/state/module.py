@@ -35,6 +35,8 @@ class Module(AutoTrackable):
         "_self_unconditional_checkpoint_dependencies", "_self_unconditional_dependency_names",
         "_self_unconditional_deferred_dependencies", "_self_name_based_restores"))
 
+    _name_scope: Any           # a context; subclasses may have a method
+
     def __init__(self, name: str | None = None):
         if name is None:
             name = camel_to_snake(type(self).__name__)
