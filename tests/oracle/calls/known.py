@@ -24,6 +24,11 @@ KNOWN = [
     (r"exception", r"data.Dataset", r"UniqueDataset|the row shape", "found before the op runs"),
     (r"value", r"nn\.(silu|swish) \[gradients", r"shape", "TensorFlow sums the gradient of a beta of several numbers"),
     (r"value", r".*(cumprod|prod|sqrtm) \[grad", r"tensor", "TensorFlow does not conjugate these gradients"),
+    (r"value", r"signal\.frame \[vec", r"tensor", "TensorFlow pads rows with zeros there, whatever the value"),
+    (r"value", r"strings\.format \[vec", r"tensor", "TensorFlow formats all rows as one tensor"),
+    (r"value", r".*bessel_i1 \[grad", r"tensor", "TensorFlow gives 1 for the derivative at 0, which is 0.5"),
+    (r"exception", r".*assert.* \[vec", r"AssertionError there", "an error inside of TensorFlow"),
+    (r"value", r"random\.stateless_(binomial|param)", r"tensor", "other numbers of the same distribution"),
     (r"value", r".*linalg.expm", r"tensor", "more exact here"),
 ]
 
