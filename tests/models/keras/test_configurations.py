@@ -77,3 +77,63 @@ def test_columns_may_be_vectors_for_inputs_of_size_one():
     a, b = tf.keras.Input((4,), name="a"), tf.keras.Input((1,), name="b")
     model = tf.keras.Model({"a": a, "b": b}, a + b)
     assert model.predict({"a": np.ones((6, 4)), "b": np.arange(6.0)}, verbose=0).tolist() == [[n + 1.0] * 4 for n in range(6)]
+
+
+def test_a_layer_may_store_its_own_variables(tmp_path):
+    class Table(tf.keras.layers.Layer):
+        def build(self, shape):
+            self.rows = self.add_weight("rows", (2,), initializer="ones")
+
+        def call(self, x):
+            return x + self.rows
+
+        def save_own_variables(self, store):
+            store["halves"] = self.rows.numpy() / 2
+
+        def load_own_variables(self, store):
+            self.rows.assign(np.asarray(store["halves"]) * 2)
+
+    model = tf.keras.Sequential([tf.keras.Input((2,)), Table(name="table")])
+    model.layers[0].rows.assign([3.0, 5.0])
+    model.save(tmp_path / "m.keras")
+    made = tf.keras.models.load_model(tmp_path / "m.keras", custom_objects={"Table": Table})
+    assert made.layers[0].rows.numpy().tolist() == [3.0, 5.0]
+
+
+def test_vocabularies_hold_numpy_scalars_as_in_tf_keras():
+    layer = tf.keras.layers.StringLookup(vocabulary=["a"])
+    assert repr(layer.get_vocabulary()) == "['[UNK]', np.str_('a')]"
+    layer = tf.keras.layers.IntegerLookup(vocabulary=[5])
+    assert repr(layer.get_vocabulary()) == "[np.int64(-1), np.int64(5)]"
+
+
+def test_a_state_that_lasts_begins_as_its_cell_says():
+    class Cell(tf.keras.layers.Layer):
+        units = state_size = 2
+
+        def call(self, x, states):
+            return x + states[0], [x + states[0]]
+
+        def get_initial_state(self, inputs=None, batch_size=None, dtype=None):
+            return tf.ones((batch_size, 2), dtype)
+
+    layer = tf.keras.layers.RNN(Cell(), stateful=True)
+    assert layer(tf.zeros((3, 1, 2))).numpy().tolist() == [[1.0, 1.0]] * 3
+    assert layer(tf.ones((3, 1, 2))).numpy().tolist() == [[2.0, 2.0]] * 3
+    layer.reset_states()
+    assert layer.states[0].numpy().tolist() == [[1.0, 1.0]] * 3
+
+
+def test_both_directions_may_be_reset_to_given_states():
+    layer = tf.keras.layers.Bidirectional(tf.keras.layers.LSTM(2, stateful=True))
+    layer(tf.zeros((1, 3, 4)))
+    layer.reset_states([np.full((1, 2), n, np.float32) for n in range(4)])
+    states = [*layer.forward_layer.states, *layer.backward_layer.states]
+    assert [float(s[0, 0]) for s in states] == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_errors_name_all_arguments_of_a_call():
+    with pytest.raises(ValueError) as caught:
+        tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,))])(np.zeros(3))
+    assert str(caught.value).splitlines()[-3:] == ["  • inputs=tf.Tensor(shape=(3,), dtype=float64)", "  • training=None",
+                                                   "  • mask=None"]

@@ -25,7 +25,7 @@ def name_layer(error: Exception, layer: Layer, inputs: Any, args: tuple, kwargs:
     who = f"layer {quote}{layer.name}{quote} (type {type(layer).__name__})"
     given = dict(zip(layer._call_fn_args, (inputs, *args), strict=False)) | kwargs
     if newer:
-        given = {name: given.get(name, default) for name, default in _defaults(layer.call).items()} | given
+        given |= {name: default for name, default in _defaults(layer.call).items() if name not in given}
     called = "".join(f"\n  • {name}={_shown(value)}" for name, value in given.items())
     before, after = f"Exception encountered when calling {who}.", f"Call arguments received by {who}:{called}"
     if isinstance(error, errors.OpError):

@@ -255,6 +255,31 @@ class Weighted(Module):
         return unique(self._trainable_weights + self._non_trainable_weights + self._gather("weights") +
                       self._of_modules("variables"))
 
+    def _own_variables(self) -> list:
+        """The variables of this layer without those of inner layers."""
+        return [*self._trainable_weights, *self._non_trainable_weights]
+
+    def save_own_variables(self, store: Any) -> None:
+        """Writes the layer's own variables to a group of a `.keras` file; a subclass may write others.
+
+        Args:
+            store: Maps names to arrays; by default these are numbers.
+        """
+        for i, value in enumerate(backend.batch_get_value(self._own_variables())):
+            store[str(i)] = np.asarray(value)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Sets the layer's own variables from what `save_own_variables` has written.
+
+        Raises:
+            ValueError: if their number differs.
+        """
+        own = self._own_variables()
+        if len(store) != len(own):
+            raise ValueError(f"Layer '{self.name}' expected {len(own)} variables, but received {len(store)} variables during "
+                             f"loading. Expected: {[v.name for v in own]}")
+        backend.batch_set_value([(v, np.asarray(store[str(i)])) for i, v in enumerate(own)])
+
     def _of_modules(self, attribute: str) -> list:
         """The variables of the modules that are attributes and no layers."""
         return [v for module in self.__dict__.get("_modules", ()) for v in getattr(module, attribute)]

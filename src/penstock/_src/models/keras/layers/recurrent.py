@@ -15,8 +15,10 @@ from penstock._src.base import nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
+from penstock._src.graph.scopes import init_scope
 from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.models.keras import backend as K
+from penstock._src.models.keras import user_code
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.input_spec import InputSpec
 from penstock._src.models.keras.layers.parts import described
@@ -487,6 +489,14 @@ class RNN(Layer):
         return inputs, list(initial_state), constants
 
     # -- states that last -----------------------------------------------------------------------------------------------
+    def _first_values(self, batch: int, states: list) -> list:
+        """What states are reset to: zeros, or what a cell of the user says."""
+        own = getattr(self.cell, "get_initial_state", None)
+        if own is None or not user_code.is_users(type(self.cell)) or not context.eager_outside_functions():
+            return [np.zeros(K.int_shape(s)) for s in states]
+        with init_scope():
+            return [K.get_value(v) for v in nest.flatten(own(inputs=None, batch_size=batch, dtype=self.dtype))]
+
     def reset_states(self, states: Any = None) -> None:
         """Sets the states that last from batch to batch, to zeros if none are given."""
         if not self.stateful:
@@ -501,11 +511,11 @@ class RNN(Layer):
         if nest.flatten(self.states)[0] is None:
             made = nest.map_structure(lambda size: K.zeros([batch, *dims(size)]), self.cell.state_size)
             self.states = made if nest.is_nested(made) else [made]
-            if states is None:
+            if states is None and not user_code.is_users(type(self.cell)):
                 return
         flat = nest.flatten(self.states)
         if states is None:
-            K.batch_set_value([(s, np.zeros(K.int_shape(s))) for s in flat])
+            K.batch_set_value(list(zip(flat, self._first_values(batch, flat), strict=True)))
             return
         given = nest.flatten(states)
         if len(given) != len(flat):

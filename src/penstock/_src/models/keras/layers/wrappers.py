@@ -24,7 +24,8 @@ class Wrapper(Layer):
 
     def __init__(self, layer: Any, **kwargs: Any):
         if not isinstance(layer, Layer):
-            raise ValueError(f"Please initialize `{type(self).__name__}` layer with a `Layer` instance. You passed: {layer}")
+            raise ValueError(f"Please initialize `{type(self).__name__}` layer with a `tf.keras.layers.Layer` instance. "
+                             f"Received: {layer}")
         super().__init__(**kwargs)
         self.layer = layer
 
@@ -177,7 +178,8 @@ class Bidirectional(Wrapper):
         if backward_layer is not None and not isinstance(backward_layer, Layer):
             raise ValueError(f"`backward_layer` need to be a `Layer` instance. You passed: {backward_layer}")
         if merge_mode not in ("sum", "mul", "ave", "concat", None):
-            raise ValueError(f"Invalid merge mode {merge_mode!r}. Use 'sum', 'mul', 'ave', 'concat' or None.")
+            raise ValueError(f"Invalid merge mode. Received: {merge_mode}. Merge mode should be one of "
+                             '{"sum", "mul", "ave", "concat", None}')
         self._first(layer, kwargs)
         self.forward_layer = _recreated(layer)
         if backward_layer is None:
@@ -311,10 +313,11 @@ class Bidirectional(Wrapper):
             return (y + back) / 2
         return y * back if self.merge_mode == "mul" else [y, back]
 
-    def reset_states(self) -> None:
-        """Sets the states of both directions to zeros."""
-        self.forward_layer.reset_states()
-        self.backward_layer.reset_states()
+    def reset_states(self, states: Any = None) -> None:
+        """Sets the states of both directions: to zeros, or to the first and the second half of those given."""
+        half = 0 if states is None else len(states) // 2
+        self.forward_layer.reset_states(states and states[:half])
+        self.backward_layer.reset_states(states and states[half:])
 
     def build(self, input_shape: Any = None) -> None:
         """Builds both directions."""

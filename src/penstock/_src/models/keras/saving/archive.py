@@ -66,7 +66,7 @@ def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _own(layer: Any) -> list:
-    return [*layer._trainable_weights, *layer._non_trainable_weights]
+    return layer._own_variables()
 
 
 # -- weights ---------------------------------------------------------------------------------------------------------
@@ -76,8 +76,7 @@ def _store(obj: Any, group: Any, seen: set[int]) -> None:
     seen.add(id(obj))
     own = group.require_group("vars")
     own.attrs["name"] = obj.name
-    for i, value in enumerate(backend.batch_get_value(_own(obj))):
-        own[str(i)] = np.asarray(value)
+    obj.save_own_variables(own)
     for way, part in _parts(obj):
         _store(part, group.require_group(way), seen)
 
@@ -89,7 +88,9 @@ def _collect(obj: Any, group: Any, seen: set[int], pairs: list, problems: list, 
     seen.add(id(obj))
     own = _own(obj)
     stored = group["vars"] if "vars" in group else {}
-    if len(stored) != len(own):
+    if type(obj).load_own_variables is not Layer.load_own_variables:        # of the user, who has stored them
+        obj.load_own_variables(stored)
+    elif len(stored) != len(own):
         problems.append(f"Layer '{obj.name}' expected {len(own)} variables, but received {len(stored)} variables during loading"
                         f" ({way or '/'}).")
     else:

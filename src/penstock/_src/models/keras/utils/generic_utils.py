@@ -166,7 +166,7 @@ def class_and_config_for_serialized_keras_object(config: Any, module_objects: An
     if found is None:
         found = get_registered_object(name, custom_objects, module_objects)
     if found is None:
-        raise _unknown(f"Unknown {printable_module_name}: {name}{_near(name, module_objects, custom_objects)}. If it is "
+        raise _unknown(f"Unknown {printable_module_name}: '{name}'{_near(name, module_objects, custom_objects)}. If it is "
                        "one of your own, pass it in `custom_objects`, or use a `tf.keras.utils.custom_object_scope`.")
     return found, config["config"]
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock._src.base.api import export
+from penstock._src.graph import context
 from penstock._src.graph.scopes import init_scope
 from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.io.paths import read_bytes
@@ -50,6 +51,8 @@ class IndexLookup(Categories):
         self.mask_token, self.oov_token = mask_token, oov_token
         self.invert, self.sparse, self.pad_to_max_tokens = invert, sparse, pad_to_max_tokens
         self.vocabulary_dtype = tf.as_dtype(vocabulary_dtype)
+        if not self._is_text() and context.eager_outside_functions():
+            self.oov_token = self.vocabulary_dtype.as_numpy_dtype(oov_token)
         self._set_tokens(None, None)
         self.reset_state()
         if vocabulary is not None:
@@ -95,6 +98,8 @@ class IndexLookup(Categories):
     def get_vocabulary(self, include_special_tokens: bool = True) -> list:
         """The tokens, in the order of their indices."""
         own = list(self._tokens or [])
+        if context.eager_outside_functions():                # NumPy's scalars, as a table of tf_keras exports them
+            own = [np.str_(t) if self._is_text() else self.vocabulary_dtype.as_numpy_dtype(t) for t in own]
         if not include_special_tokens:
             return own
         mask = [self.mask_token] if self.mask_token is not None else []
