@@ -104,3 +104,25 @@ def test_a_checkpoint_of_another_width_is_refused(tmp_path):
         table = _model(1, dim=8)[0]
         with pytest.raises(tf.errors.InvalidArgumentError, match="8 columns"):
             v1.train.Saver([table]).restore(sess, path)
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_a_restore_makes_tables_whose_rows_begin_as_others(tmp_path, after):
+    """New rows are copied from rows that the initializer makes; a new session restores without running initializers."""
+    def model(parts):
+        cut = v1.fixed_size_partitioner(parts) if parts > 1 else None
+        table = v1.get_embedding_variable("table", 4, initializer=v1.glorot_uniform_initializer(), partitioner=cut)
+        keys = v1.placeholder("int64", [None])
+        return keys, v1.nn.embedding_lookup(table, keys), v1.train.Saver()
+    with v1.Graph().as_default(), v1.Session() as sess:
+        keys, rows, saver = model(2)
+        sess.run(v1.global_variables_initializer())
+        expected = sess.run(rows, {keys: [1, 2, 3]})
+        path = saver.save(sess, str(tmp_path / "model"))
+    with v1.Graph().as_default(), v1.Session() as sess:
+        keys, rows, saver = model(after)
+        saver.restore(sess, path)
+        np.testing.assert_array_equal(sess.run(rows, {keys: [1, 2, 3]}), expected)
+        assert np.abs(new := sess.run(rows, {keys: [99]})).min() > 0
+        saver.restore(sess, path)                        # the rows that new ones are copied from stay as they are
+        np.testing.assert_array_equal(sess.run(rows, {keys: [99]}), new)

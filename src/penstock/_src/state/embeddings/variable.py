@@ -22,6 +22,7 @@ from penstock._src.graph.recording import variable_accessed
 from penstock._src.graph.scopes import colocate_with, control_dependencies, device, init_scope, name_scope
 from penstock._src.graph.trackable import Trackable
 from penstock._src.kernels.keyed import POOL, KeyedConfig
+from penstock._src.ops.control.control_flow import cond
 from penstock._src.ops.core import group, identity
 from penstock._src.ops.registry import get
 from penstock._src.ops.state import keyed as ops
@@ -91,6 +92,17 @@ class EmbeddingVariable(BaseResourceVariable):
             return get("Fill")([0, dim], convert(0, self._dtype))
         return initializer([rows, dim], dtype=self._dtype) if callable(initializer) else \
             get("Reshape")(convert(initializer, self._dtype), [-1, dim])
+
+    def before_restore(self) -> list:
+        """What a restore in a graph waits for: a table without rows, with those that new ones are copied from, if there is none
+        yet. Other tables are made by the restore."""
+        if not self._in_graph_mode or self._config.start != POOL:
+            return []
+
+        def begin() -> Any:
+            with control_dependencies([ops.initialize_kv_variable(self._handle, self._initial_value)]):
+                return identity(convert(True))
+        return [cond(ops.kv_var_is_initialized(self._handle), lambda: identity(convert(True)), begin)]
 
     # -- parts --------------------------------------------------------------------------------------------------------
     config = property(lambda self: self._config, doc="How the table behaves.")
@@ -322,7 +334,7 @@ class KeyedSaveable(SaveableObject):
         """Replaces the rows by those of a checkpoint, or adds those of an incremental one."""
         done = []
         for v in self.variables:
-            with v._beside():
+            with v._beside(), control_dependencies(v.before_restore()):
                 done.append(ops.kv_restore(v.handle, prefix, tensor_name=self._whole))
         return None if context.executing_eagerly() else group(*done)
 
@@ -384,7 +396,7 @@ def write_files(files: KeyedFiles, prefix: Any, v: EmbeddingVariable) -> Any:
 
 def read_files(files: KeyedFiles, prefix: Any, v: EmbeddingVariable, tensor_name: str = "") -> Any:
     """Replaces the rows of a table by those in files. The checkpoint may have the name in the files, as a tensor."""
-    with v._beside():
+    with v._beside(), control_dependencies(v.before_restore()):
         return file_ops.kv_read_files(v.handle, prefix, tensor_name=tensor_name, **_where(files, v))
 
 
