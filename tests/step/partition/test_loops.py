@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import penstock.compat.v1 as tf
 from penstock._src.base import errors
-from penstock._src.execute.context import ResourceManager, StepContext
+from penstock._src.execute.context import Cancellation, ResourceManager, StepContext
 from penstock._src.execute.lanes import Threads, compile_lanes
 from penstock._src.graph import context, verify
 from penstock._src.graph.prune import needed
@@ -155,6 +155,14 @@ def test_an_error_in_a_loop_ends_all_partitions(threads):
         out = tf.negative(out)
     with pytest.raises(errors.InvalidArgumentError, match="bad"):
         run(threads, [out], {n: 50})
+
+
+def test_the_error_of_an_op_cancels_the_others(threads, monkeypatch):
+    """They may report the cancellation before the lane that failed."""
+    found, usual = [], Cancellation.cancel
+    monkeypatch.setattr(Cancellation, "cancel", lambda self, error=None: found.append(error) or usual(self, error))
+    test_an_error_in_a_loop_ends_all_partitions(threads)
+    assert all(isinstance(e, errors.InvalidArgumentError) and "bad" in str(e) for e in found) and found
 
 
 @given(steps=st.lists(st.tuples(st.sampled_from(["double", "add", "cond", "loop"]), st.integers(0, 2)), min_size=1, max_size=5),

@@ -22,6 +22,7 @@ from typing import Any
 from penstock._src.base import errors, service
 from penstock._src.execute.rendezvous import DEAD
 from penstock._src.graph.build import arg_count
+from penstock._src.graph.failure import typed
 from penstock._src.graph.frames import Frame, Frames
 from penstock._src.ops.registry import Kernel
 from penstock._src.step.compile.adapt import adapted
@@ -253,8 +254,8 @@ class _Step:
                 self._deliver(node, slot, i, value, frame, 0, state, False)
         try:
             self._loop()
-        except BaseException:
-            self._abandon()
+        except BaseException as e:
+            self._abandon(typed(e, self.executor.failing_op(e.__traceback__)))
             raise
         for i, value in enumerate(self.results):
             if value is DEAD:
@@ -351,10 +352,10 @@ class _Step:
         self.running -= 1
         return item
 
-    def _abandon(self) -> None:
-        """Ends a failed step: wakes its waiters, and waits for its threads."""
+    def _abandon(self, error: BaseException) -> None:
+        """Ends a failed step: wakes its waiters with its error, which other lanes may report first; waits for its threads."""
         if self.running:
-            self.ctx.cancellation.cancel()
+            self.ctx.cancellation.cancel(error if isinstance(error, Exception) else None)
         while self.running:
             self._await()
 
