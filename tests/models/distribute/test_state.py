@@ -200,6 +200,29 @@ def test_functions_in_replicas_use_the_copies_of_their_replica(mirrored, traced)
     assert copies(seen) == [1.0, 2.0]
 
 
+def test_tables_are_saved_with_and_without_copies(mirrored, tmp_path):
+    """Functions of objects that a SavedModel calls, such as those that fill tables, are found again."""
+    class Tabled(tf.Module):
+        def __init__(self, scale):
+            super().__init__()
+            self.table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a", "b"], [1.0, 2.0]), -1.0)
+            self.scale = scale
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def f(self, x):
+            return self.table.lookup(x) * self.scale
+
+    with mirrored.scope():
+        scale = tf.Variable(3.0)
+    for copies in (False, True):
+        module = Tabled(scale if copies else 3.0)
+        for turn in range(2):                                            # loaded ones are saved again
+            path = str(tmp_path / f"{copies}{turn}")
+            tf.saved_model.save(module, path)
+            module = tf.saved_model.load(path)
+            assert module.f(tf.constant(["b", "c", "a"])).numpy().tolist() == [6.0, -3.0, 3.0]
+
+
 @pytest.mark.parametrize("called", [False, True])
 def test_saved_functions_change_their_variables_once(mirrored, called, tmp_path):
     """A SavedModel has one copy of each variable: functions are traced for it, also if they were called before."""

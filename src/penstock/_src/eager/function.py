@@ -313,21 +313,21 @@ class Function:
     function_spec = property(lambda self: self._spec, doc="Its signature.")
     input_signature = property(lambda self: self._spec.input_signature, doc="The TensorSpecs asked for, or None.")
 
-    def _list_all_concrete_functions(self) -> list[ConcreteFunction]:
-        return [c for t in list(self._traces.values()) if not t.exported for c in t.by_shapes.values()]
+    def _list_all_concrete_functions(self, exported: bool = False) -> list[ConcreteFunction]:
+        return [c for t in list(self._traces.values()) if t.exported is exported for c in t.by_shapes.values()]
 
     def _list_all_concrete_functions_for_serialization(self) -> list[ConcreteFunction]:
         """The traces; the one of the input signature, if there are none yet. Traces that may change each copy of a distributed
         variable are made again, for the one copy that is saved."""
-        if not self._list_all_concrete_functions() and self.input_signature is not None:
+        exported = exports_copies()
+        if exported:
+            with init_scope():
+                for c in self._list_all_concrete_functions():
+                    args, kwargs = c.structured_input_signature
+                    self.get_concrete_function(*args, **kwargs)
+        if not self._list_all_concrete_functions(exported) and self.input_signature is not None:
             self.get_concrete_function()
-        found = self._list_all_concrete_functions()
-        if not exports_copies():
-            return found
-        for c in found:
-            args, kwargs = c.structured_input_signature
-            self.get_concrete_function(*args, **kwargs)
-        return [c for t in self._traces.values() if t.exported for c in t.by_shapes.values()]
+        return self._list_all_concrete_functions(exported)
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, ConcreteFunction]:
         """The traces, which only SavedModels keep."""

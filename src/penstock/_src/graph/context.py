@@ -32,6 +32,7 @@ class _ThreadState(threading.local):
         self.watching = False           # inside process.watch
         self.autograph: Any = None      # rewrites functions before they are traced; None: no rewriting
         self.exporting = False          # while a SavedModel is written, a distributed variable is exported as one copy
+        self.exports_copies = False     # whether one with several copies is part of it
         self.strategies: tuple = ()     # tf.distribute: the strategies and replicas entered, outermost first
         self.learning_phase: int | None = None      # Keras: the one of the innermost scope
 
@@ -157,13 +158,14 @@ def enter(graph: G) -> Iterator[G]:
 
 
 @contextlib.contextmanager
-def exporting() -> Iterator[None]:
-    """A block in which a SavedModel is written."""
-    old, state.exporting = state.exporting, True
+def exporting(copies: bool) -> Iterator[None]:
+    """A block in which a SavedModel is written; `copies`: of variables of which some have several copies."""
+    old = state.exporting, state.exports_copies
+    state.exporting, state.exports_copies = True, copies
     try:
         yield
     finally:
-        state.exporting = old
+        state.exporting, state.exports_copies = old
 
 
 @contextlib.contextmanager

@@ -44,7 +44,6 @@ def _root() -> Any:
 
 class _Process:
     chosen: Any = None                 # the frame of experimental_set_strategy; it counts in every thread and graph
-    has_copies = False                 # whether a variable was made that has several copies
 
 
 def choose(frame: Frame | None) -> None:
@@ -88,14 +87,9 @@ def active_replica() -> Any:
     return None if found is None else found.replica
 
 
-def note_copies() -> None:
-    """Remembers that there is a variable with several copies."""
-    _Process.has_copies = True
-
-
 def exports_copies() -> bool:
-    """Whether a SavedModel is being written, and variables have several copies, of which functions export one."""
-    return context.state.exporting and _Process.has_copies
+    """Whether a SavedModel is being written whose variables have several copies, of which functions export one."""
+    return context.state.exports_copies
 
 
 def beyond_first_replica() -> bool:

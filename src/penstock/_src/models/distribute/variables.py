@@ -14,7 +14,7 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.scopes import device
-from penstock._src.graph.strategies import Frame, entered, exports_copies, note_copies
+from penstock._src.graph.strategies import Frame, entered, exports_copies
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY
 from penstock._src.models.distribute import contexts
 from penstock._src.models.distribute.cross_device_ops import divided
@@ -41,8 +41,7 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
         self._name, self._unique_id, self._in_graph_mode = first._name, first._unique_id, first._in_graph_mode
         self._trainable, self._constraint, self._synchronization = first._trainable, first._constraint, first._synchronization
         self._graph_key = getattr(first, "_graph_key", None)
-        if len(copies) > 1:
-            note_copies()
+        self._has_copies = len(copies) > 1
         for copy in copies:
             copy._distributed_container = weakref.ref(self)
             copy._distribute_strategy = strategy

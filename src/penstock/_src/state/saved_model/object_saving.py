@@ -83,7 +83,7 @@ def save_and_return_nodes(obj: Any, export_dir: Any, signatures: Any = None, opt
                              "eagerly-executed context.")
     if not isinstance(obj, Trackable):
         raise ValueError(f"Only Trackable objects can be saved, not {obj}.")
-    with init_scope(), context.exporting():
+    with init_scope(), context.exporting(any(getattr(o, "_has_copies", False) for o in ObjectGraphView(obj).walk()[0])):
         functions = obj._list_functions_for_serialization(None)        # once: reading attributes may create functions
         given = _by_key(signatures if signatures is not None else _found_signature(obj, functions))
         saving = _Saving(obj, paths.as_text(export_dir), given, functions, options or SaveOptions())

@@ -80,9 +80,10 @@ class RestoredFunction(Function):
             body.__signature__ = signature           # type: ignore[attr-defined]
         super().__init__(body, name, input_signature, jit=jit)
 
-    def _list_all_concrete_functions(self) -> list:
+    def _list_all_concrete_functions(self, exported: bool = False) -> list:
         return list(self._concrete)
 
+    _list_all_concrete_functions_for_serialization = _list_all_concrete_functions    # they are saved as they are
     concrete_functions = property(_list_all_concrete_functions, doc="The traces that were saved.")
 
     def _bind(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
