@@ -97,7 +97,16 @@ def check_dimensions(i: int, found: list, wanted: list, layer_name: str) -> None
     cut = [dims[:-1] if dims and dims[-1] == 1 else dims for dims in (found, wanted)]
     if any(a is not None and b is not None and a != b for a, b in zip(*cut)):
         raise ValueError(f"Input {i} of layer {quoted(layer_name)} is incompatible with the layer: expected "
-                         f"shape={tuple(wanted)}, found shape={tuple(found)}")
+                         f"shape={tuple(wanted)}, found shape={tuple(found)}{advice(tuple(found), tuple(wanted[1:]))}")
+
+
+def advice(found: tuple, wanted: tuple) -> str:
+    """What a shape that does not fit suggests."""
+    if found == wanted or found == (*wanted, 1):
+        return f". The data of shape {found} look like one example: batch the dataset, or add an axis for the batch"
+    if len(wanted) >= 3 and sorted(map(str, found[1:])) == sorted(map(str, wanted)):
+        return ". The axes are in another order: see tf.transpose, or the layer's `data_format`"
+    return ""
 
 
 def quoted(name: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import penstock as tf
 from penstock._src.graph import context
 from penstock._src.graph.convert import is_tensor
+from penstock._src.models.keras.engine.input_spec import advice
 
 
 def check_keys(what: str, given: Mapping, names: Sequence[str]) -> None:
@@ -110,16 +111,7 @@ def _check_shape(x: Any, name: str, expected: Any, what: str) -> None:
     for dim, wanted in zip(found[1:], expected[1:]):
         if wanted is not None and dim is not None and dim != wanted:
             raise ValueError(f"Error when checking {what}: expected {name} to have shape {tuple(expected[1:])} but got array "
-                             f"with shape {found[1:]}{_advice(found, tuple(expected[1:]))}")
-
-
-def _advice(found: tuple, wanted: tuple) -> str:
-    """What a shape that does not fit suggests."""
-    if found == wanted or found == (*wanted, 1):
-        return f". The data of shape {found} look like one example: batch the dataset, or add an axis for the batch"
-    if len(wanted) >= 3 and sorted(map(str, found[1:])) == sorted(map(str, wanted)):
-        return ". The axes are in another order: see tf.transpose, or the layer's `data_format`"
-    return ""
+                             f"with shape {found[1:]}{advice(found, tuple(expected[1:]))}")
 
 
 def _lengths(arrays: list) -> list[int]:
