@@ -163,7 +163,7 @@ def test_a_request_that_is_cancelled_in_a_batch_leaves_the_others(tmp_path):
         request = pb.PredictRequest(model_spec=pb.ModelSpec(name="m"))
         request.inputs["x"].CopyFrom(make_tensor_proto(floats(1)))
         call = channel.unary_unary("/tensorflow.serving.PredictionService/Predict", lambda m: m.SerializeToString())
-        first = call.future(request, timeout=600)
+        first = call.future(request, timeout=20)
         assert eventually(lambda: len(version.batcher._queue) == 1)
         first.cancel()
         assert eventually(lambda: server.core._pending == 0)

@@ -52,7 +52,7 @@ def test_each_op_reads_after_the_updates_that_it_waits_for():
         after = copy + 0.0
     with tf.Session() as s:
         found = initialized(s).run([before, middle, after])
-        np.testing.assert_allclose(found, [[3, 6], [6, 9], [20, 30]])
+        np.testing.assert_array_equal(found, [[3, 6], [6, 9], [20, 30]])
 
 
 def test_other_variables_are_not_read_again():
