@@ -173,7 +173,7 @@ def test_loops_over_datasets_in_functions(mirrored):
 
 @pytest.mark.parametrize("traced", [False, True])
 def test_functions_in_replicas_use_the_copies_of_their_replica(mirrored, traced):
-    """Also functions that are traced inside of a function: each replica has a trace of its own."""
+    """Also functions that are traced inside of a function: each replica has a separate trace."""
     with mirrored.scope():
         w = tf.Variable(2.0)
         seen = tf.Variable(0.0, synchronization=tf.VariableSynchronization.ON_READ,

@@ -146,7 +146,7 @@ def of_functions_v1(seed: int, each: int) -> Iterator[dict]:
             yield {"kind": "eager", **base}
 
 
-# What nobody should give for an argument, or only for few.
+# Values that hardly any argument accepts, to compare errors.
 WRONG = (None, "zebra", -7, 1e9, 2**40, [], [[1], [2, 3]], {"tuple": []}, {"dict": {}}, {"dtype": "string"}, {"lambda": "one"},
          True, {"tensor": ["string", [1], ["YQ=="]]}, {"numpy": ["float64", [0], ""]}, {"shape": None})
 

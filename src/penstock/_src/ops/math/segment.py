@@ -276,7 +276,7 @@ _UNSORTED_DOC = """The {0} of the rows of each segment; ids come in any order, n
 
 
 def _unsorted_batching(op: Any, rows: Any, data: Any, segment_ids: Any, num_segments: Any) -> list[Tensor] | None:
-    """Each row has segments of its own."""
+    """The segments of each row are separate."""
     if num_segments.stacked or rows.rank(segment_ids) is None:
         return None
     ids = get("ExpandDims")(rows.stack(segment_ids), np.int32(-1))
